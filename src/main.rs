@@ -12,11 +12,6 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Cli, Command, ServeArgs};
 
-/// Every call makes dozens of small allocations, and 100,000 waiters keep theirs; see
-/// docs/performance.md.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // Dependencies link two providers, and rustls does not choose between them.
     if rustls::crypto::ring::default_provider()
@@ -83,6 +78,10 @@ fn serve(args: &ServeArgs) -> ExitCode {
     };
     if args.print_config {
         return printed(&settings.to_redacted_toml());
+    }
+    if let Err(error) = lockkeeper_allocator::give_memory_back() {
+        cli::say(&format!("cannot start a thread: {error}"));
+        return exit::INTERNAL.into();
     }
     on_runtime(runtime(&settings.server), async {
         let sending = match telemetry::init(&settings.log, &settings.audit, &settings.telemetry) {

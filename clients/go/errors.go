@@ -78,6 +78,9 @@ type NotGrantedError struct {
 	// HolderLease is the holder's remaining lease. It grows again if the holder renews it. 0 if it
 	// is not known.
 	HolderLease time.Duration
+	// HolderNote is why the holder holds the lock, of any one if there are several; nil if it gave
+	// none.
+	HolderNote *Note
 }
 
 func (e *NotGrantedError) Error() string {
@@ -102,9 +105,12 @@ const (
 	LostStoreUnreachable LostReason = "STORE_UNREACHABLE"
 	// LostForceReleased: an operator released the lock.
 	LostForceReleased LostReason = "FORCE_RELEASED"
+	// LostClockStepped: the store's clock stepped forward, which ended the lease before its time.
+	LostClockStepped LostReason = "CLOCK_STEPPED"
 )
 
-// LostError says that a lock or permits were lost. Another owner may hold them.
+// LostError says that a lock or permits were lost. Another owner may hold them, unless ValidUntil
+// is set.
 type LostError struct {
 	// Name is the lock or the semaphore.
 	Name string
@@ -114,6 +120,10 @@ type LostError struct {
 	Token uint64
 	// Detail is the operator's reason, or why the session ended. May be empty.
 	Detail string
+	// ValidUntil is until when no other owner can acquire the lock, although it is lost: the end of
+	// the grace period of a forced release. Stop the work before it and call [Grant.Unlock], which
+	// ends the period. It is the zero time if another owner may hold the lock already.
+	ValidUntil time.Time
 }
 
 func (e *LostError) Error() string {
@@ -189,6 +199,7 @@ func errorOf(failure *machine.Failure) error {
 		reason := strings.TrimPrefix(failure.Reason.String(), "NOT_GRANTED_REASON_")
 		return &NotGrantedError{
 			Name: failure.Name, Reason: NotGrantedReason(reason), HolderLease: failure.HolderLease,
+			HolderNote: noteOf(failure.HolderNote),
 		}
 	case machine.LostGrant:
 		return lostError(&failure.Loss)
@@ -216,7 +227,13 @@ func unreachable(failure *machine.Failure) error {
 
 func lostError(loss *machine.Loss) *LostError {
 	reason := strings.TrimPrefix(loss.Reason.String(), "LOST_REASON_")
-	return &LostError{loss.Name, LostReason(reason), loss.Token, loss.Detail}
+	it := &LostError{
+		Name: loss.Name, Reason: LostReason(reason), Token: loss.Token, Detail: loss.Detail,
+	}
+	if loss.ValidUntil > 0 {
+		it.ValidUntil = time.Now().Add(loss.ValidUntil - now())
+	}
+	return it
 }
 
 func misconfigured(field, format string, args ...any) error {

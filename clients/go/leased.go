@@ -19,6 +19,9 @@ const callTimeout = 10 * time.Second
 // session. Nothing renews it and nothing reports its loss. Its owner can renew and release it from
 // any process.
 type LeasedLock struct {
+	// Note is what TryAcquire says about the hold, for others to read. It may be empty.
+	Note Note
+
 	client      *Client
 	name, owner string
 }
@@ -37,7 +40,7 @@ func (c *Client) Leased(name, owner string) *LeasedLock {
 	if owner == "" {
 		owner = rand.Text()
 	}
-	return &LeasedLock{c, name, owner}
+	return &LeasedLock{client: c, name: name, owner: owner}
 }
 
 // Owner is the owner. Anyone who knows it can act as that owner, unless the coordinator
@@ -51,13 +54,16 @@ func (l *LeasedLock) TryAcquire(ctx context.Context, lease time.Duration) (Lease
 	answer, err := unary(ctx, l.client, pb.NewLockServiceClient,
 		pb.LockServiceClient.TryAcquire, &pb.TryAcquireRequest{
 			Name: l.name, Owner: l.owner, Lease: optional(lease), RequestId: rand.Text(),
+			Note: l.Note.pb(),
 		})
 	if err != nil {
 		return Lease{}, err
 	}
 	if !answer.Acquired {
-		left := answer.HolderRemainingLease.AsDuration()
-		return Lease{}, &NotGrantedError{Name: l.name, Reason: WaitTimeout, HolderLease: left}
+		return Lease{}, &NotGrantedError{
+			Name: l.name, Reason: WaitTimeout, HolderNote: noteOf(answer.HolderNote),
+			HolderLease: answer.HolderRemainingLease.AsDuration(),
+		}
 	}
 	return leaseOf(sentAt, answer.Grant), nil
 }
@@ -101,6 +107,25 @@ type LockState struct {
 	LastFencingToken uint64
 	// RemainingLease is the remaining lease; 0 if the lock is not held.
 	RemainingLease time.Duration
+	// HeldBy are the holders, at most the first 1,000.
+	HeldBy []Holder
+}
+
+// Holder is an owner that holds a lock.
+type Holder struct {
+	// Owner is the owner within its session, or the owner without one. It is a digest if the
+	// coordinator authenticates callers and the owner is another's.
+	Owner string
+	// ClientName is the name of [WithClientName]; empty if the queried coordinator does not serve
+	// the session.
+	ClientName string
+	// Mode is how the owner holds the lock.
+	Mode Mode
+	// RemainingLease is the remaining lease; 0 if it has no end.
+	RemainingLease time.Duration
+	// Note is why it holds the lock; nil if it gave none. Of more than 200 readers, only the first
+	// ones are shown with their notes.
+	Note *Note
 }
 
 // Describe returns what a lock is. It uses the session if one is open, and opens none.
@@ -112,9 +137,16 @@ func (c *Client) Describe(ctx context.Context, name string) (LockState, error) {
 	if !isOpen {
 		it, err = unary(ctx, c, pb.NewLockServiceClient, pb.LockServiceClient.Describe, request)
 	}
+	var heldBy []Holder
+	for _, holder := range it.GetHolders() {
+		heldBy = append(heldBy, Holder{
+			holder.Owner, holder.ClientName, Mode(holder.Mode), holder.RemainingLease.AsDuration(),
+			noteOf(holder.Note),
+		})
+	}
 	return LockState{
 		it.GetHolderCount(), it.GetWaiterCount(), it.GetLastFencingToken(),
-		it.GetRemainingLease().AsDuration(),
+		it.GetRemainingLease().AsDuration(), heldBy,
 	}, err
 }
 

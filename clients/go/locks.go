@@ -38,7 +38,7 @@ func (c *Client) Lock(ctx context.Context, name string, options ...AcquireOption
 	return c.acquire(ctx, options, true, func(o *acquireOptions) *pb.SessionRequest {
 		return &pb.SessionRequest{Request: &pb.SessionRequest_Acquire{Acquire: &pb.AcquireRequest{
 			Name: name, Mode: o.pbMode(), Owner: o.owner, Lease: o.pbLease(),
-			MinReplicaAcks: o.replicas,
+			MinReplicaAcks: o.replicas, Note: o.note.pb(),
 		}}}
 	})
 }
@@ -76,7 +76,7 @@ func (c *Client) TryLock(
 	return c.acquire(ctx, options, false, func(o *acquireOptions) *pb.SessionRequest {
 		try := &pb.TryAcquireRequest{
 			Name: name, Mode: o.pbMode(), Owner: o.owner, Lease: o.pbLease(),
-			MinReplicaAcks: o.replicas,
+			MinReplicaAcks: o.replicas, Note: o.note.pb(),
 		}
 		return &pb.SessionRequest{Request: &pb.SessionRequest_TryAcquire{TryAcquire: try}}
 	})
@@ -93,6 +93,7 @@ func (c *Client) LockAll(
 	return c.acquire(ctx, options, true, func(o *acquireOptions) *pb.SessionRequest {
 		acquire := &pb.AcquireAllRequest{
 			Locks: o.specs(names), Owner: o.owner, Lease: o.pbLease(), MinReplicaAcks: o.replicas,
+			Note: o.note.pb(),
 		}
 		return &pb.SessionRequest{Request: &pb.SessionRequest_AcquireAll{AcquireAll: acquire}}
 	})
@@ -106,6 +107,7 @@ func (c *Client) TryLockAll(
 	return c.acquire(ctx, options, false, func(o *acquireOptions) *pb.SessionRequest {
 		try := &pb.TryAcquireAllRequest{
 			Locks: o.specs(names), Owner: o.owner, Lease: o.pbLease(), MinReplicaAcks: o.replicas,
+			Note: o.note.pb(),
 		}
 		return &pb.SessionRequest{Request: &pb.SessionRequest_TryAcquireAll{TryAcquireAll: try}}
 	})

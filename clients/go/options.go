@@ -118,6 +118,7 @@ type acquireOptions struct {
 	wait     *time.Duration
 	owner    string
 	replicas uint32
+	note     Note
 }
 
 // WithMode sets the mode in which to hold a lock. The default is [Exclusive].

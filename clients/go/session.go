@@ -277,7 +277,7 @@ func (s *Session) carryOut(effect machine.Effect) {
 	case machine.OpenFailed:
 		s.failToOpen(it)
 	case machine.Waiting:
-		s.log(slog.LevelDebug, "waiting", "name", it.Name)
+		s.log(slog.LevelDebug, "waiting", append([]any{"name", it.Name}, holderOf(it.Frame)...)...)
 	}
 }
 

@@ -34,6 +34,7 @@ pub async fn execute(
         ClientCommand::Semaphore(command) => commands::semaphore(command).await,
         ClientCommand::Latch(command) => commands::latch(command).await,
         ClientCommand::Describe(args) => commands::describe(args).await,
+        ClientCommand::Why(args) => commands::why(args).await,
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
         ClientCommand::Yield(args) => commands::request_yield(args).await,
         ClientCommand::List(args) => commands::list(args).await,

@@ -55,24 +55,21 @@ impl<T: Wire> TlsSniffer<T> {
     ) -> Poll<io::Result<([u8; FIRST_READ_MAX], usize)>> {
         let mut bytes = [0; FIRST_READ_MAX];
         let mut buffer = ReadBuf::new(&mut bytes[..room.min(FIRST_READ_MAX)]);
-        match Pin::new(&mut self.wire).poll_read(cx, buffer.unfilled()) {
-            Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            Poll::Pending => return Poll::Pending,
+        match ready!(Pin::new(&mut self.wire).poll_read(cx, buffer.unfilled())) {
+            Ok(()) => {}
+            // What the server has not read of ours makes its end a reset.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+            Err(error) => return Poll::Ready(Err(error)),
         }
         let count = buffer.filled().len();
         let found = match buffer.filled() {
-            bytes if bytes.starts_with(&ALERT) => Some(WANTS_TLS),
-            bytes if bytes.starts_with(HTTP1) => Some(NO_GRPC),
+            [] => Some((io::ErrorKind::ConnectionReset, CLOSED)),
+            bytes if bytes.starts_with(&ALERT) => Some((io::ErrorKind::InvalidData, WANTS_TLS)),
+            bytes if bytes.starts_with(HTTP1) => Some((io::ErrorKind::InvalidData, NO_GRPC)),
             _ => None,
         };
-        if let Some(found) = found {
-            let error = io::Error::new(io::ErrorKind::InvalidData, found);
-            return Poll::Ready(Err(error));
-        }
-        if count == 0 {
-            let error = io::Error::new(io::ErrorKind::ConnectionReset, CLOSED);
-            return Poll::Ready(Err(error));
+        if let Some((kind, found)) = found {
+            return Poll::Ready(Err(io::Error::new(kind, found)));
         }
         self.has_begun = true;
         Poll::Ready(Ok((bytes, count)))

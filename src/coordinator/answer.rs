@@ -3,6 +3,7 @@
 use lockkeeper_store::script::{CountSet, PermitsSet};
 
 use crate::{
+    election::outcome::{Elected, LeaderSeen},
     error::Error,
     latch::{LatchDescription, LatchNotOpened, LatchOpened},
     lock::{
@@ -21,6 +22,7 @@ use crate::{
         },
     },
     types::{Grant, LockName, PermitGrant},
+    why::Explanation,
 };
 
 /// The answer to an operation. Every operation ends with exactly one answer that is not about a
@@ -49,6 +51,8 @@ pub enum Answer {
     Renewed(Grant),
     /// The lock's holders and waiters.
     Described(Description),
+    /// Why a lock is waited for.
+    Explained(Explanation),
     /// The result of a token check.
     TokenChecked(TokenChecked),
     /// The wait for permits goes on.
@@ -81,6 +85,14 @@ pub enum Answer {
     LatchDescribed(LatchDescription),
     /// Whether the latch existed.
     LatchDeleted(bool),
+    /// The caller leads once it takes this.
+    Elected(Elected),
+    /// The revision of a leader's new value.
+    Proclaimed(u64),
+    /// The owner's remaining holds after a resignation.
+    Resigned(u32),
+    /// The leader of an election.
+    LeaderSeen(LeaderSeen),
     /// The operation has no outcome.
     Failed(Error),
 }

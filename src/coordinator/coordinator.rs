@@ -17,6 +17,7 @@ use crate::{
     attempt_ids::Attempts,
     config::Config,
     core::{Core, YIELDS_MAX},
+    election::followed::Elections,
     events::Events,
     looks::Looks,
     metrics::families::Shared,
@@ -26,7 +27,7 @@ use crate::{
     sessionless::Sessionless,
     types::Limits,
     waiters::{self, queue::Waiters},
-    watchdog,
+    watchdog, why,
 };
 
 /// A lock coordinator on one store. Cheap to clone.
@@ -75,13 +76,14 @@ impl Coordinator {
         let events = Events::new();
         let metrics = Shared::default();
         let waiters = Waiters::new(
-            subscriptions,
+            subscriptions.clone(),
             Arc::clone(&events),
             tasks.clone(),
             limits.waiters_per_lock_max,
             limits.waiters_max,
             Arc::clone(&metrics),
         );
+        let elections = Elections::new(subscriptions, limits.waiters_max);
         let core = Arc::new(Core {
             scripts,
             sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
@@ -91,6 +93,7 @@ impl Coordinator {
             started: Instant::now(),
             tasks,
             waiters,
+            elections,
             sessionless: Sessionless::default(),
             deadlines: Deadlines::default(),
             owner_locks: OwnerLocks::new(),
@@ -100,6 +103,7 @@ impl Coordinator {
             metrics,
             lock_looks: Looks::default(),
             semaphore_looks: Looks::default(),
+            why: why::Board::new(),
         });
         spawn_tasks(&core, wakes);
         Self { core }
@@ -222,6 +226,7 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
             tracing::debug!(%error, "messages to holders are not heard yet");
         }
     });
+    core.tasks.spawn("deadlocks", why::run(Arc::clone(core)));
 }
 
 /// Follows the host's wakes until it is gone.
@@ -232,7 +237,10 @@ async fn follow(core: Arc<Core>, mut wakes: mpsc::Receiver<Wake>) {
                 core.on_message(payload);
                 continue;
             }
-            _ => core.waiters.follow(&wake),
+            _ => {
+                core.waiters.follow(&wake);
+                core.elections.follow(&wake);
+            }
         }
         // What another server does not know is lost, and notices must follow at once.
         if wake == Wake::TakenOver {

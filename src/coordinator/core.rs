@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     attempt_ids::Attempts,
     config::Config,
+    election::followed::Elections,
     error::Error,
     events::Events,
     looks::Looks,
@@ -26,6 +27,7 @@ use crate::{
     sessionless::Sessionless,
     types::{Grant, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
+    why::Board,
 };
 
 /// Requests to yield of one coordinator that stand at the same time.
@@ -39,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) scripts: Scripts,
     pub(crate) tasks: Tasks,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) elections: Elections,
     pub(crate) sessions: Sessions,
     pub(crate) sessionless: Sessionless,
     pub(crate) deadlines: Deadlines,
@@ -54,6 +57,7 @@ pub(crate) struct Core {
     pub(crate) holders_channel: String,
     /// Room for requests to yield.
     pub(crate) yields: Arc<Semaphore>,
+    pub(crate) why: Board,
 }
 
 // === impl Core ===

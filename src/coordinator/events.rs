@@ -61,6 +61,8 @@ pub enum What {
     WaitEnded,
     /// A grant left to its lease by a session that nobody resumed.
     Abandoned,
+    /// A wait is part of a deadlock.
+    Deadlock,
 }
 
 /// The events of one coordinator.

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     progress::{Progress, WaitState},
     summary::Summary,
-    types::{Goal, LockName, Owner, RequestId, SessionId},
+    types::{Goal, LockName, Owner, RequestId, SessionId, WaitEnd},
     wait::{Next, WaitContext, next},
     waiters::queue::QueueTicket,
 };
@@ -58,8 +58,8 @@ pub struct LatchOpened;
 /// A wait that ended while the latch was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatchNotOpened {
-    /// Cancelled by the caller; otherwise its deadline passed.
-    pub cancelled: bool,
+    /// Why the wait ended.
+    pub why: WaitEnd,
     /// The remaining count when the store was last asked.
     pub count: u32,
 }
@@ -150,7 +150,7 @@ pub(crate) async fn await_latch<P: Progress>(
     }
     if *wait == Some(Duration::ZERO) {
         return Ok(Err(LatchNotOpened {
-            cancelled: false,
+            why: WaitEnd::TimedOut,
             count: seen.count,
         }));
     }
@@ -193,10 +193,13 @@ async fn wait_for<P: Progress>(
                 seen => count = seen.unwrap_or(count),
             },
             Next::End(ended) => {
-                let cancelled = ended?.cancelled;
+                let ended = ended?;
                 return match trouble {
-                    Some(error) if !cancelled => Err(error.into()),
-                    _ => Ok(Err(LatchNotOpened { cancelled, count })),
+                    Some(error) if ended.is_timeout() => Err(error.into()),
+                    _ => Ok(Err(LatchNotOpened {
+                        why: ended.why,
+                        count,
+                    })),
                 };
             }
             Next::Try => {
@@ -227,7 +230,6 @@ async fn wait_for<P: Progress>(
 
 impl LatchNotOpened {
     pub(crate) fn summary(self) -> Summary {
-        let cancelled = self.cancelled;
-        Summary::NotOpened { cancelled }
+        Summary::NotOpened(self.why)
     }
 }

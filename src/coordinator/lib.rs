@@ -19,6 +19,7 @@ mod coordinator;
 mod core;
 mod deadlines;
 mod dispatch;
+mod election;
 mod end_session;
 mod error;
 mod events;
@@ -53,6 +54,7 @@ mod wait;
 mod waiters;
 mod watch;
 mod watchdog;
+mod why;
 mod yields;
 
 pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
@@ -62,6 +64,11 @@ pub use self::{
     answer::Answer,
     config::Config,
     coordinator::{Coordinator, Load},
+    election::{
+        observe::Observer,
+        outcome::{Elected, LeaderSeen, Leadership, Observed},
+        request::{Campaign, ElectionValue, Proclaim},
+    },
     end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},
     events::{Event, What},
@@ -94,8 +101,9 @@ pub use self::{
     stream::{Opened, Stream},
     types::{
         Grant, HolderKnown, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner,
-        PermitGrant, RequestId, SessionId, note,
+        PermitGrant, RequestId, SessionId, WaitEnd, note,
     },
     watch::{Watched, Watcher},
+    why::{Cycle, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
     yields::{RequestYield, YIELD_WITHIN_MAX, YieldRequested},
 };

@@ -13,6 +13,11 @@ use crate::{
     coordinator::Coordinator,
     core::Core,
     dispatch::{self, Call},
+    election::{
+        lead,
+        outcome::{Elected, LeaderSeen},
+        request::{Campaign, Proclaim},
+    },
     error::Error,
     latch::{self, AwaitLatch, CountDown, LatchDescription, LatchNotOpened, LatchOpened, SetCount},
     lock::{
@@ -38,6 +43,7 @@ use crate::{
     spans,
     summary::{Counts, Subject, Summary},
     types::{Grant, LockName, PermitGrant},
+    why::{self, Explanation},
 };
 
 /// Makes, of the rows of the table, the variants of [`Operation`], the methods of [`Coordinator`]
@@ -234,6 +240,10 @@ operations! {
         describe: Describe(LockName) -> Described(Description) {
             lock::describe::describe(core, it), Subject::of(it), |_| Summary::Answered
         }
+        /// Explains why a lock is waited for.
+        explain: Explain(LockName) -> Explained(Explanation) {
+            why::explain(core, it), Subject::of(it), |_| Summary::Answered
+        }
         /// Checks whether a token is the newest grant's.
         check_token: CheckToken(CheckToken) -> TokenChecked(TokenChecked) {
             lock::renew::check_token(core, it), Subject::of(&it.name), |_| Summary::Answered
@@ -279,6 +289,20 @@ operations! {
         delete_latch: DeleteLatch(LockName) -> LatchDeleted(bool) {
             latch::delete(core, it), Subject::of(it), |_| Summary::Answered
         }
+        /// Proclaims a leader's new value. Answers with its revision.
+        proclaim: Proclaim(Proclaim) -> Proclaimed(u64) {
+            lead::proclaim(core, it), Subject::of(&it.name).by(&it.owner), |_| Summary::Answered
+        }
+        /// Ends a leadership: releases one hold of the lock. Answers with the remaining holds.
+        resign: Resign(Release) -> Resigned(u32) {
+            lead::resign(core, it),
+            Subject::of(&it.name).in_mode(it.mode).by(&it.owner).counts(Counts::Releases(1)),
+            |_| Summary::Released { not_held: 0 }
+        }
+        /// Describes the leader of an election.
+        leader: Leader(LockName) -> LeaderSeen(LeaderSeen) {
+            lead::leader(core, it), Subject::of(it), |_| Summary::Answered
+        }
     }
 
     waits {
@@ -303,6 +327,10 @@ operations! {
         await_latch: AwaitLatch(AwaitLatch)
             -> LatchOpened(LatchOpened) or LatchNotOpened(LatchNotOpened) {
             latch::await_latch(core, it, caller), Subject::of(&it.name), |_| Summary::Answered
+        }
+        /// Waits until the caller leads an election.
+        campaign: Campaign(Campaign) -> Elected(Elected) or NotGranted(NotGranted) {
+            lead::campaign(core, it, caller), it.acquire.subject(), Elected::summary
         }
     }
 }

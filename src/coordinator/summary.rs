@@ -5,7 +5,7 @@ use lockkeeper_store::script::Mode;
 use crate::{
     metrics::labels::{Kind, Outcome},
     multi::locks::Locks,
-    types::{LockName, Owner},
+    types::{LockName, Owner, WaitEnd},
 };
 
 /// The subject of an operation.
@@ -36,9 +36,7 @@ pub(crate) enum Summary {
     /// Carries the fencing token of a single lock.
     Granted(Option<u64>),
     Busy,
-    NotGranted {
-        cancelled: bool,
-    },
+    NotGranted(WaitEnd),
     Released {
         /// Locks that the owner did not hold.
         not_held: usize,
@@ -46,9 +44,7 @@ pub(crate) enum Summary {
     /// Carries the fencing token of a lock.
     Renewed(Option<u64>),
     /// A wait for a latch ended before it opened.
-    NotOpened {
-        cancelled: bool,
-    },
+    NotOpened(WaitEnd),
     Answered,
 }
 
@@ -86,10 +82,11 @@ impl Summary {
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Busy => Outcome::Busy,
-            Self::NotGranted { cancelled: true } | Self::NotOpened { cancelled: true } => {
-                Outcome::Cancelled
-            }
-            Self::NotGranted { .. } | Self::NotOpened { .. } => Outcome::TimedOut,
+            Self::NotGranted(why) | Self::NotOpened(why) => match why {
+                WaitEnd::TimedOut => Outcome::TimedOut,
+                WaitEnd::Cancelled => Outcome::Cancelled,
+                WaitEnd::Deadlock => Outcome::Deadlock,
+            },
             _ => Outcome::Granted,
         }
     }
@@ -99,10 +96,10 @@ impl Summary {
         match self {
             Self::Granted(_) => "granted",
             Self::Busy => "busy",
-            Self::NotGranted { .. } => "not granted",
+            Self::NotGranted(_) => "not granted",
             Self::Released { .. } => "released",
             Self::Renewed(_) => "renewed",
-            Self::NotOpened { .. } | Self::Answered => "answered",
+            Self::NotOpened(_) | Self::Answered => "answered",
         }
     }
 

@@ -136,7 +136,13 @@ pub(crate) async fn next<P: Progress>(
             }
         }
         // Resolves at once for a hint that arrived while nobody looked.
-        () = place.news() => if place.follows_hint() { Next::Try } else { Next::Notify },
+        () = place.news() => if place.has_ended_in_deadlock() {
+            Next::End(Ok(NotGranted::deadlock(place.standing().holder)))
+        } else if place.follows_hint() {
+            Next::Try
+        } else {
+            Next::Notify
+        },
     }
 }
 

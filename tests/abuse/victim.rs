@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, thread, time::Duration};
 
-use lockkeeper_api::pb::{self, session_response::Response};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::{
     runtime::Builder,
@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    client::Client,
+    client::{Client, Session},
     heartbeat,
     prelude::*,
     scene::Who,
@@ -187,7 +187,19 @@ async fn keep(
             },
         }
     }
-    let released = timeout(PATIENCE, session.release(KEPT)).await;
-    let is_kept = released.as_ref().is_ok_and(|it| it.released);
+    let released = timeout(PATIENCE, release(&mut session)).await;
+    let is_kept = matches!(&released, Ok(Response::Released(it)) if it.released);
     (!is_kept).then(|| format!("its release: {released:?}"))
+}
+
+/// Releases the kept lock, again if the outcome is unknown, as clients do.
+async fn release(session: &mut Session) -> Response {
+    loop {
+        let request = pb::ReleaseRequest::named(KEPT).with_id("end");
+        let op_id = session.send(Request::Release(request));
+        match session.end(op_id).await {
+            Response::Failed(_) => sleep(PAUSE).await,
+            answer => return answer,
+        }
+    }
 }

@@ -83,5 +83,6 @@ service! {
     release_all: ReleaseAllRequest => pb::ReleaseAllResponse;
     describe: DescribeRequest => pb::DescribeResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
+    explain: ExplainRequest => pb::ExplainResponse;
     request_yield: RequestYieldRequest => pb::RequestYieldResponse;
 }

@@ -120,6 +120,7 @@ async fn health_and_reflection_answer() {
         "lockkeeper.v1.LockService",
         "lockkeeper.v1.SemaphoreService",
         "lockkeeper.v1.LatchService",
+        "lockkeeper.v1.ElectionService",
     ];
     for service in services.into_iter().chain([""]) {
         let request = HealthCheckRequest {

@@ -164,7 +164,7 @@ const UNBOUNDED: [(&str, &[&str]); 19] = [
     ("keys", &[]),
     ("scan", &[]),
     ("lpos", &[]),
-    ("lrange", &["- 1"]),
+    ("lrange", &["- 1", "-most"]),
     ("smembers", &[]),
     ("sort", &[]),
     ("sscan", &["'count'"]),

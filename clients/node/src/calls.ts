@@ -14,8 +14,16 @@ import type { LockDescription, TokenCheck } from "./describe.js";
 import { LockkeeperError, RefusedError, UnreachableError } from "./errors.js";
 import { OPEN_TIMEOUT, RETRY_PAUSE } from "./machine/events.js";
 import { toDuration, toMs } from "./machine/messages.js";
-import { checkCount, checkLease, checkName, fromWireMode, toWireMode } from "./options.js";
+import { toWireNote } from "./note.js";
+import type { NoteOptions } from "./note.js";
+import { checkCount, checkLease, checkName, checkWait } from "./options.js";
+import { fromWireMode, toWireMode } from "./options.js";
 import type { LockMode } from "./options.js";
+import type {
+  ForceReleaseRequest,
+  ForceReleaseResponse,
+} from "./proto/lockkeeper/v1/admin.js";
+import { LockAdminServiceService } from "./proto/lockkeeper/v1/admin_service.js";
 import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
 import type { Grant as WireGrant } from "./proto/lockkeeper/v1/types.js";
 import { traceparent } from "./telemetry.js";
@@ -35,11 +43,32 @@ export interface CallOptionsOfLock {
 }
 
 /** The options of a try without a session. */
-export interface TryCallOptions extends CallOptionsOfLock {
+export interface TryCallOptions extends CallOptionsOfLock, NoteOptions {
   /** The owner. The coordinator makes one if it is unset; the grant has it. */
   owner?: string | undefined;
   /** The minimum number of the store's replicas that must acknowledge the grant. */
   minReplicaAcks?: number | undefined;
+}
+
+/** How to release a lock by force. */
+export interface ForceReleaseOptions {
+  /** Why, for the holders and for the audit log. */
+  reason: string;
+  /**
+   * How long the lock stays closed to others at most, in milliseconds, while its holders stop. It
+   * opens as soon as they have released it. 0 by default.
+   */
+  gracePeriod?: number | undefined;
+}
+
+/** What a forced release has done. */
+export interface ForcedRelease {
+  /** Whether the lock was held. */
+  readonly released: boolean;
+  /** The number of its holders. */
+  readonly holderCount: number;
+  /** How long the lock stays closed at most, in milliseconds. */
+  readonly closedFor: number;
 }
 
 /** A lock that an owner without a session holds until its lease ends. */
@@ -100,6 +129,7 @@ export class Calls {
       ...fieldsOf(name, owner ?? "", options),
       requestId: randomUUID(),
       minReplicaAcks: minReplicaAcks ?? 0,
+      note: toWireNote(options),
     };
     const [sentAt, { grant }] = await this.#call((it) => it.tryAcquire.bind(it), request);
     return grant === undefined ? null : new Grant(grant, sentAt);
@@ -132,6 +162,30 @@ export class Calls {
     checkName(name);
     const request = { name, fencingToken };
     return tokenCheck((await this.#call((it) => it.checkToken.bind(it), request))[1]);
+  }
+
+  /**
+   * Releases a lock of any holders, for operators; needs the admin right. A call that is lost on
+   * its way is not repeated, because it could take the lock from the next holder.
+   */
+  async forceRelease(
+    name: string,
+    { reason, gracePeriod = 0 }: ForceReleaseOptions,
+  ): Promise<ForcedRelease> {
+    checkWait(gracePeriod, "gracePeriod");
+    // Finds the coordinator that answers; a refusal is an answer too.
+    await this.describe(name).catch((error: unknown) => {
+      if (!(error instanceof RefusedError)) {
+        throw error;
+      }
+    });
+    const { addresses } = this.#connector;
+    const address = addresses[this.#endpoint % addresses.length] as Address;
+    const request = { name, reason, gracePeriod: toDuration(gracePeriod) };
+    const deadline = performance.now() + CALL_TIMEOUT;
+    const [, answer] = await this.#attempt(address, forcedRelease, request, deadline);
+    const { released, holderCount, closedFor } = answer;
+    return { released, holderCount, closedFor: toMs(closedFor) };
   }
 
   /** Closes the connections. */
@@ -209,6 +263,23 @@ export class Calls {
       }, OPEN_TIMEOUT);
     });
   }
+}
+
+/** The generated method of another service, on the same connection. */
+function forcedRelease(
+  client: LockServiceClient,
+): Method<ForceReleaseRequest, ForceReleaseResponse> {
+  const { path, requestSerialize, responseDeserialize } = LockAdminServiceService.forceRelease;
+  return (request, metadata, options, callback) =>
+    client.makeUnaryRequest<ForceReleaseRequest, ForceReleaseResponse>(
+      path,
+      requestSerialize,
+      responseDeserialize,
+      request,
+      metadata,
+      options,
+      callback as (error: ServiceError | null, response?: ForceReleaseResponse) => void,
+    );
 }
 
 function fieldsOf(

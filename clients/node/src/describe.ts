@@ -1,5 +1,6 @@
 /** Descriptions of locks, semaphores and latches. Times are milliseconds. */
 
+import type { HolderNote } from "./errors.js";
 import { toMs } from "./machine/messages.js";
 import { fromWireMode } from "./options.js";
 import type { LockMode } from "./options.js";
@@ -22,6 +23,8 @@ export interface HolderDescription {
   readonly mode?: LockMode;
   /** The remaining lease; unset if it does not end. */
   readonly remainingLease?: number;
+  /** The note of a holder of a lock; unset if it gave none. */
+  readonly note?: HolderNote;
 }
 
 /** A call that waits. */
@@ -95,6 +98,7 @@ export function lockDescription(wire: DescribeResponse): LockDescription {
     count: it.holdCount,
     ...optional("mode", fromWireMode(it.mode)),
     ...optional("remainingLease", ms(it.remainingLease)),
+    ...optional("note", it.note),
   }));
   const waiters = wire.waiters.map((it) => ({
     ...waiter(it),

@@ -12,10 +12,24 @@ export type ErrorKind =
 /**
  * Why a lock or permits were lost. `EXPIRED`: the lease ended. `TAKEN_OVER`: another owner holds
  * the lock. `STORE_UNREACHABLE`: renewals failed until the end. `FORCE_RELEASED`: an operator
- * released it. `UNSPECIFIED`: the session has ended.
+ * released it. `CLOCK_STEPPED`: the store's clock ended the lease before its time. `UNSPECIFIED`:
+ * the session has ended.
  */
 export type LostReason =
-  "UNSPECIFIED" | "EXPIRED" | "TAKEN_OVER" | "STORE_UNREACHABLE" | "FORCE_RELEASED";
+  | "UNSPECIFIED"
+  | "EXPIRED"
+  | "TAKEN_OVER"
+  | "STORE_UNREACHABLE"
+  | "FORCE_RELEASED"
+  | "CLOCK_STEPPED";
+
+/** What the holder of a lock says to others. */
+export interface HolderNote {
+  /** Why it holds the lock; may be empty. */
+  readonly reason: string;
+  /** Its labels by key. */
+  readonly labels: Readonly<Record<string, string>>;
+}
 
 /** Why a wait ended without a grant. */
 export type NotGrantedReason = "UNSPECIFIED" | "WAIT_TIMEOUT" | "CANCELLED";
@@ -75,6 +89,8 @@ export class NotGrantedError extends LockkeeperError {
     readonly holderRemainingLease?: number,
     /** The number of free permits of a semaphore. */
     readonly available?: number,
+    /** The note of a lock's holder, of any one if there are several; undefined if it gave none. */
+    readonly holderNote?: HolderNote,
   ) {
     super(`${resource}: not granted within the time to wait`);
   }
@@ -86,6 +102,7 @@ const WHY_LOST: Record<LostReason, string> = {
   TAKEN_OVER: "another owner holds it",
   STORE_UNREACHABLE: "the store was unreachable until the lease ended",
   FORCE_RELEASED: "an operator released it",
+  CLOCK_STEPPED: "the store's clock stepped and ended the lease",
 };
 
 /** The lock or the permits were lost. Stop the work: another owner may hold the lock. */
@@ -101,6 +118,12 @@ export class LockLostError extends LockkeeperError {
     readonly fencingToken: bigint,
     /** The operator's reason, or why the session ended. May be empty. */
     readonly detail: string,
+    /**
+     * How long no other owner can acquire the lock, in milliseconds from when the loss was
+     * reported: the grace period of a forced release. Stop within it and release the lock, which
+     * ends the period. 0 if another owner may hold the lock already.
+     */
+    readonly validFor = 0,
   ) {
     super(`${resource}: lost, ${WHY_LOST[reason]}${detail === "" ? "" : `: ${detail}`}`);
   }

@@ -3,7 +3,12 @@
 export { Lockkeeper } from "./client.js";
 export type { ClientEvents, Work } from "./client.js";
 export { Calls, Grant } from "./calls.js";
-export type { CallOptionsOfLock, TryCallOptions } from "./calls.js";
+export type {
+  CallOptionsOfLock,
+  ForcedRelease,
+  ForceReleaseOptions,
+  TryCallOptions,
+} from "./calls.js";
 export type {
   HolderDescription,
   LatchDescription,
@@ -21,10 +26,11 @@ export {
   SessionEndedError,
   UnreachableError,
 } from "./errors.js";
-export type { ErrorKind, LostReason, NotGrantedReason, Refusal } from "./errors.js";
+export type { ErrorKind, HolderNote, LostReason, NotGrantedReason, Refusal } from "./errors.js";
 export { Holding, Lock, LockSet, Permits } from "./held.js";
 export { Latch } from "./latch.js";
 export type { SessionChange, Waiting } from "./machine/events.js";
+export type { NoteOptions } from "./note.js";
 export type {
   AcquireOptions,
   ClientOptions,

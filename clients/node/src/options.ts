@@ -1,6 +1,7 @@
 /** The options of the client, and how they are checked. Times are milliseconds. */
 
 import { MisconfiguredError } from "./errors.js";
+import type { NoteOptions } from "./note.js";
 import { LockMode as WireMode } from "./proto/lockkeeper/v1/types.js";
 
 /**
@@ -81,7 +82,7 @@ export interface AcquireOptions extends TryOptions {
 }
 
 /** The options of a try of one lock, or of several with the same mode. */
-export interface TryLockOptions extends TryOptions {
+export interface TryLockOptions extends TryOptions, NoteOptions {
   /** The mode; `exclusive` by default. */
   mode?: LockMode | undefined;
 }

@@ -4,6 +4,7 @@ import { checkCount, checkLease, checkName, checkWait, toWireMode } from "./opti
 import type { AcquireOptions, LockMode, LockOptions, TryOptions } from "./options.js";
 import { toDuration } from "./machine/messages.js";
 import type { Request } from "./machine/messages.js";
+import { toWireNote } from "./note.js";
 import type { LockSpec } from "./proto/lockkeeper/v1/lock.js";
 
 /** A lock of several: its name, or its name and mode. */
@@ -20,7 +21,8 @@ export function lockRequest(
   owner: string,
 ): Request {
   checkName(name);
-  const fields = { ...fieldsOf(options, owner), name, mode: toWireMode(options.mode) };
+  const note = toWireNote(options);
+  const fields = { ...fieldsOf(options, owner), name, mode: toWireMode(options.mode), note };
   return how === "wait"
     ? { $case: "acquire", value: { ...fields, waitTimeout: undefined } }
     : { $case: "tryAcquire", value: fields };
@@ -38,7 +40,7 @@ export function locksRequest(
     checkName(name, "names");
     return { name, mode: toWireMode(mode) };
   });
-  const fields = { ...fieldsOf(options, owner), locks };
+  const fields = { ...fieldsOf(options, owner), locks, note: toWireNote(options) };
   return how === "wait"
     ? { $case: "acquireAll", value: { ...fields, waitTimeout: undefined } }
     : { $case: "tryAcquireAll", value: fields };

@@ -225,6 +225,8 @@ pub enum NotGrantedReason {
     WaitTimeout = 1,
     /// A `cancel` frame cancelled the wait. Only on a session's stream.
     Cancelled = 2,
+    /// The wait was part of a deadlock, and its request set `end_on_deadlock`.
+    Deadlock = 3,
 }
 impl NotGrantedReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -236,6 +238,7 @@ impl NotGrantedReason {
             Self::Unspecified => "NOT_GRANTED_REASON_UNSPECIFIED",
             Self::WaitTimeout => "NOT_GRANTED_REASON_WAIT_TIMEOUT",
             Self::Cancelled => "NOT_GRANTED_REASON_CANCELLED",
+            Self::Deadlock => "NOT_GRANTED_REASON_DEADLOCK",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -244,6 +247,7 @@ impl NotGrantedReason {
             "NOT_GRANTED_REASON_UNSPECIFIED" => Some(Self::Unspecified),
             "NOT_GRANTED_REASON_WAIT_TIMEOUT" => Some(Self::WaitTimeout),
             "NOT_GRANTED_REASON_CANCELLED" => Some(Self::Cancelled),
+            "NOT_GRANTED_REASON_DEADLOCK" => Some(Self::Deadlock),
             _ => None,
         }
     }
@@ -603,6 +607,9 @@ pub enum WatchEvent {
     /// A detached session was not resumed within its lease and was forgotten. Its grants end with
     /// their leases.
     Abandoned = 6,
+    /// A wait is part of a deadlock, which LockService.Explain shows. One event for each of its waits on
+    /// this coordinator.
+    Deadlock = 7,
 }
 impl WatchEvent {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -618,6 +625,7 @@ impl WatchEvent {
             Self::WaitBegan => "WATCH_EVENT_WAIT_BEGAN",
             Self::WaitEnded => "WATCH_EVENT_WAIT_ENDED",
             Self::Abandoned => "WATCH_EVENT_ABANDONED",
+            Self::Deadlock => "WATCH_EVENT_DEADLOCK",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -630,6 +638,7 @@ impl WatchEvent {
             "WATCH_EVENT_WAIT_BEGAN" => Some(Self::WaitBegan),
             "WATCH_EVENT_WAIT_ENDED" => Some(Self::WaitEnded),
             "WATCH_EVENT_ABANDONED" => Some(Self::Abandoned),
+            "WATCH_EVENT_DEADLOCK" => Some(Self::Deadlock),
             _ => None,
         }
     }
@@ -1358,6 +1367,1499 @@ pub mod lock_admin_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "lockkeeper.v1.LockAdminService";
     impl<T> tonic::server::NamedService for LockAdminServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// See LockService.Acquire.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AcquireRequest {
+    /// The lock's name: 1 to 512 bytes (by default) of UTF-8 without control characters, with
+    /// balanced braces. Its first brace must not open an empty hash tag `{}`, and it must not start
+    /// with a prefix of Lockkeeper's or Redisson's own keys, such as `lockkeeper_`. The store's key
+    /// is the name itself, preceded by `store.key_prefix` if that is configured.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which to hold the lock; unset means EXCLUSIVE.
+    #[prost(enumeration = "LockMode", tag = "2")]
+    pub mode: i32,
+    /// The session that is to hold the lock; empty for a sessionless owner.
+    #[prost(string, tag = "3")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner, at most 128 bytes by default. In a session it is an owner within the session, and
+    /// empty means "0". Without a session, the server generates an owner if it is empty. The same
+    /// owner can acquire the lock again. Anyone who knows a sessionless owner can act as that owner,
+    /// unless the coordinator authenticates callers.
+    #[prost(string, tag = "4")]
+    pub owner: ::prost::alloc::string::String,
+    /// The time for which the store keeps the grant unless it is renewed: 100 ms to 24 h by default.
+    /// Unset in a session: the session's lease, which the watchdog renews while the session's stream
+    /// is open. Unset without a session: the default lease (30 s), not renewed.
+    #[prost(message, optional, tag = "5")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    /// The maximum time to wait; zero tries once. Unset: until the RPC's deadline, or without limit
+    /// if it has none. A frame has no deadline.
+    #[prost(message, optional, tag = "6")]
+    pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
+    /// A string that no other operation on this lock uses, such as a UUID; at most 128 bytes by
+    /// default. A repeat of the same operation by the same owner within the retention time (60 s by
+    /// default) returns the first answer and changes nothing. An id that another operation or owner
+    /// used is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID). Empty: repeats are not detected.
+    #[prost(string, tag = "7")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The minimum number of replicas of the store that must acknowledge the grant and each of its
+    /// renewals within `store.replica_ack_timeout` (1 s by default). The coordinator's configuration
+    /// can require more; the larger number applies. After a resume only the configuration applies.
+    /// If too few acknowledge a grant, it is undone (UNAVAILABLE / NOT_REPLICATED).
+    #[prost(uint32, tag = "8")]
+    pub min_replica_acks: u32,
+    /// A note for other callers, such as why the owner holds the lock. An owner that acquires the lock
+    /// again replaces its note, or keeps it if this is unset. A quorum store refuses notes
+    /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
+    #[prost(message, optional, tag = "9")]
+    pub note: ::core::option::Option<Note>,
+    /// How long the lock stays held at least, counted from the grant: 100 ms to 24 h by default. The
+    /// last release before that time leaves it held, and so does a crash: the grant's lease is at least
+    /// as long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE
+    /// and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
+    /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
+    #[prost(message, optional, tag = "12")]
+    pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
+    /// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
+    /// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
+    #[prost(bool, tag = "20")]
+    pub end_on_deadlock: bool,
+}
+/// See LockService.Acquire.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AcquireResponse {
+    /// What happened.
+    #[prost(oneof = "acquire_response::Event", tags = "1, 2, 3")]
+    pub event: ::core::option::Option<acquire_response::Event>,
+}
+/// Nested message and enum types in `AcquireResponse`.
+pub mod acquire_response {
+    /// What happened.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// The lock is not available; the call waits.
+        #[prost(message, tag = "1")]
+        Waiting(super::Waiting),
+        /// The caller holds the lock. The last message.
+        #[prost(message, tag = "2")]
+        Granted(super::Grant),
+        /// The wait ended and the caller has no new hold. The last message.
+        #[prost(message, tag = "3")]
+        NotGranted(super::NotGranted),
+    }
+}
+/// Waiting is the state of a wait.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Waiting {
+    /// The position in the queue, starting at 1 for the next in line. A FAIR lock has one
+    /// queue for all coordinators; otherwise each coordinator has one per lock and mode. Changes are
+    /// sent at most once a second.
+    #[prost(uint32, tag = "1")]
+    pub position: u32,
+    /// The remaining lease of the holder; it grows again with each renewal. Unset if the holder's key
+    /// has no time to live.
+    #[prost(message, optional, tag = "2")]
+    pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of the holder, of any one if there are several; unset if none is known.
+    #[prost(message, optional, tag = "3")]
+    pub holder_note: ::core::option::Option<Note>,
+}
+/// NotGranted is the end of a wait without a grant.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NotGranted {
+    /// Why the wait ended.
+    #[prost(enumeration = "NotGrantedReason", tag = "1")]
+    pub reason: i32,
+    /// The remaining lease of the holder. Unset if no holder was known when the store was last read,
+    /// or if its key has no time to live.
+    #[prost(message, optional, tag = "2")]
+    pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of the holder, as in Waiting.
+    #[prost(message, optional, tag = "3")]
+    pub holder_note: ::core::option::Option<Note>,
+}
+/// See LockService.TryAcquire. The fields are those of AcquireRequest.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TryAcquireRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which to hold the lock.
+    #[prost(enumeration = "LockMode", tag = "2")]
+    pub mode: i32,
+    /// The session that is to hold the lock; empty for a sessionless owner.
+    #[prost(string, tag = "3")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner; if empty, "0" in a session, otherwise generated by the server.
+    #[prost(string, tag = "4")]
+    pub owner: ::prost::alloc::string::String,
+    /// The time for which the store keeps the grant unless it is renewed.
+    #[prost(message, optional, tag = "5")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    /// Makes a repeat return the first answer.
+    #[prost(string, tag = "6")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The minimum number of replicas that must acknowledge the grant.
+    #[prost(uint32, tag = "7")]
+    pub min_replica_acks: u32,
+    /// A note for other callers.
+    #[prost(message, optional, tag = "8")]
+    pub note: ::core::option::Option<Note>,
+    /// How long the lock stays held at least, also after a release.
+    #[prost(message, optional, tag = "12")]
+    pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.TryAcquire.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TryAcquireResponse {
+    /// Whether the caller holds the lock now.
+    #[prost(bool, tag = "1")]
+    pub acquired: bool,
+    /// The grant; set only if `acquired`.
+    #[prost(message, optional, tag = "2")]
+    pub grant: ::core::option::Option<Grant>,
+    /// The remaining lease of the holder if not `acquired`. Unset if the holder's key has no time to
+    /// live.
+    #[prost(message, optional, tag = "3")]
+    pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of the holder if not `acquired`, as in Waiting.
+    #[prost(message, optional, tag = "4")]
+    pub holder_note: ::core::option::Option<Note>,
+}
+/// See LockService.Release.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The session that holds the lock; empty for a sessionless owner.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner that the grant names. In a session, empty means "0"; without one it is required.
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// Makes a repeat return the first answer; same rules as in AcquireRequest.
+    #[prost(string, tag = "4")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The mode of the grant. In a session, EXCLUSIVE also releases a FAIR grant.
+    #[prost(enumeration = "LockMode", tag = "5")]
+    pub mode: i32,
+}
+/// See LockService.Release.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseResponse {
+    /// Whether the owner has no hold left in this mode. The lock is free then, unless other readers
+    /// hold it, the owner itself holds it in its other mode, or `hold_at_least` is not over.
+    #[prost(bool, tag = "1")]
+    pub released: bool,
+    /// The number of holds that the owner has left in this mode.
+    #[prost(uint32, tag = "2")]
+    pub hold_count: u32,
+}
+/// See LockService.Renew.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The session that holds the lock; empty for a sessionless owner.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner that the grant names. In a session, empty means "0"; without one it is required.
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// The new lease, counted from now. Unset in a session: the session's lease for a watched grant,
+    /// otherwise the grant's own lease. Unset without a session: the default lease (30 s).
+    #[prost(message, optional, tag = "4")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    /// The mode of the grant.
+    #[prost(enumeration = "LockMode", tag = "5")]
+    pub mode: i32,
+}
+/// See LockService.Renew.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewResponse {
+    /// The grant with its new `lease` and `valid_for`.
+    #[prost(message, optional, tag = "1")]
+    pub grant: ::core::option::Option<Grant>,
+}
+/// LockSpec is one of several locks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockSpec {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which to hold the lock; unset means EXCLUSIVE.
+    #[prost(enumeration = "LockMode", tag = "2")]
+    pub mode: i32,
+}
+/// See LockService.AcquireAll. Fields follow the rules of AcquireRequest unless stated otherwise.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AcquireAllRequest {
+    /// The locks, 1 to 1,000 by default, in any order. A name listed twice in the same mode counts
+    /// once; a name listed in two modes is refused (INVALID_ARGUMENT / INVALID_LOCKS).
+    #[prost(message, repeated, tag = "1")]
+    pub locks: ::prost::alloc::vec::Vec<LockSpec>,
+    /// The session that is to hold the locks; empty for a sessionless owner.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner of all locks; if empty, "0" in a session, otherwise generated by the server.
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// The lease of each grant.
+    #[prost(message, optional, tag = "4")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    /// The maximum time to wait for all locks together; zero tries once.
+    #[prost(message, optional, tag = "5")]
+    pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
+    /// Makes a repeat return the first answer. No other operation on the first of these locks, in the
+    /// order of their names, may use it.
+    #[prost(string, tag = "6")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The minimum number of replicas that must acknowledge each grant.
+    #[prost(uint32, tag = "7")]
+    pub min_replica_acks: u32,
+    /// A note for other callers, for each of the locks.
+    #[prost(message, optional, tag = "8")]
+    pub note: ::core::option::Option<Note>,
+    /// Whether the wait ends (DEADLOCK) if it is part of a deadlock; same rules as in AcquireRequest.
+    #[prost(bool, tag = "20")]
+    pub end_on_deadlock: bool,
+}
+/// See LockService.AcquireAll.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AcquireAllResponse {
+    /// What happened.
+    #[prost(oneof = "acquire_all_response::Event", tags = "1, 2, 3")]
+    pub event: ::core::option::Option<acquire_all_response::Event>,
+}
+/// Nested message and enum types in `AcquireAllResponse`.
+pub mod acquire_all_response {
+    /// What happened.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// One of the locks is not available; the call waits.
+        #[prost(message, tag = "1")]
+        Waiting(super::WaitingForAll),
+        /// The caller holds all of the locks. The last message.
+        #[prost(message, tag = "2")]
+        Granted(super::GrantedAll),
+        /// The wait ended and the caller has no new hold on any of the locks. The last message.
+        #[prost(message, tag = "3")]
+        NotGranted(super::NotGranted),
+    }
+}
+/// WaitingForAll is the state of a wait for several locks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WaitingForAll {
+    /// The name of a lock that is not available; others may be unavailable too.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The wait for this lock, as for a single lock.
+    #[prost(message, optional, tag = "2")]
+    pub waiting: ::core::option::Option<Waiting>,
+}
+/// GrantedAll holds the grants of several locks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GrantedAll {
+    /// One grant for each name, sorted by name.
+    #[prost(message, repeated, tag = "1")]
+    pub grants: ::prost::alloc::vec::Vec<Grant>,
+}
+/// See LockService.TryAcquireAll. The fields are those of AcquireAllRequest.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TryAcquireAllRequest {
+    /// The locks.
+    #[prost(message, repeated, tag = "1")]
+    pub locks: ::prost::alloc::vec::Vec<LockSpec>,
+    /// The session that is to hold the locks; empty for a sessionless owner.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner of all locks; if empty, "0" in a session, otherwise generated by the server.
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// The lease of each grant.
+    #[prost(message, optional, tag = "4")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    /// Makes a repeat return the first answer.
+    #[prost(string, tag = "5")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The minimum number of replicas that must acknowledge each grant.
+    #[prost(uint32, tag = "6")]
+    pub min_replica_acks: u32,
+    /// A note for other callers, for each of the locks.
+    #[prost(message, optional, tag = "7")]
+    pub note: ::core::option::Option<Note>,
+}
+/// See LockService.TryAcquireAll.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TryAcquireAllResponse {
+    /// Whether the caller holds all of the locks now. If false, this call acquired none.
+    #[prost(bool, tag = "1")]
+    pub acquired: bool,
+    /// One grant for each name, sorted by name; empty if not `acquired`.
+    #[prost(message, repeated, tag = "2")]
+    pub grants: ::prost::alloc::vec::Vec<Grant>,
+    /// The name of a lock that is not available; empty if `acquired`.
+    #[prost(string, tag = "3")]
+    pub busy_name: ::prost::alloc::string::String,
+    /// The remaining lease of that lock's holder. Unset if its key has no time to live.
+    #[prost(message, optional, tag = "4")]
+    pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of that lock's holder, as in Waiting.
+    #[prost(message, optional, tag = "5")]
+    pub holder_note: ::core::option::Option<Note>,
+}
+/// See LockService.ReleaseAll.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReleaseAllRequest {
+    /// The locks with the modes of their grants; same rules as in AcquireAllRequest.
+    #[prost(message, repeated, tag = "1")]
+    pub locks: ::prost::alloc::vec::Vec<LockSpec>,
+    /// The session that holds the locks; empty for a sessionless owner.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner that the grants name. In a session, empty means "0"; without one it is required.
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// Makes a repeat return the first answer; same rules as in AcquireAllRequest.
+    #[prost(string, tag = "4")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// See LockService.ReleaseAll.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReleaseAllResponse {
+    /// The result for each lock, sorted by name.
+    #[prost(message, repeated, tag = "1")]
+    pub locks: ::prost::alloc::vec::Vec<ReleasedLock>,
+}
+/// ReleasedLock is the result of the release of one of several locks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleasedLock {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which the lock was held.
+    #[prost(enumeration = "LockMode", tag = "2")]
+    pub mode: i32,
+    /// Whether a hold was released; false if the owner no longer held the lock.
+    #[prost(bool, tag = "3")]
+    pub held: bool,
+    /// The number of holds that the owner has left.
+    #[prost(uint32, tag = "4")]
+    pub hold_count: u32,
+}
+/// See LockService.Describe.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// See LockService.Describe.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DescribeResponse {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which the lock is held; unspecified if it is not held. A lock with one owner is
+    /// FAIR while its queue has waiters, otherwise EXCLUSIVE.
+    #[prost(enumeration = "LockMode", tag = "2")]
+    pub mode: i32,
+    /// The holders, at most the first 1,000; empty if the lock is not held.
+    #[prost(message, repeated, tag = "3")]
+    pub holders: ::prost::alloc::vec::Vec<Holder>,
+    /// The remaining lease of the lock. Unset if it is not held or its key has no time to live.
+    #[prost(message, optional, tag = "4")]
+    pub remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The fencing token of the newest grant; 0 if none is known. An idle name's token is forgotten
+    /// after `store.idle_token_retention` (7 days by default).
+    #[prost(uint64, tag = "5")]
+    pub last_fencing_token: u64,
+    /// The waiters in order, at most the first 1,000 of each mode. For FAIR locks, all waiters in the
+    /// store; for other modes, only waiters on the queried coordinator.
+    #[prost(message, repeated, tag = "6")]
+    pub waiters: ::prost::alloc::vec::Vec<Waiter>,
+    /// The number of waiters, counted in the same way but without a limit.
+    #[prost(uint32, tag = "7")]
+    pub waiter_count: u32,
+    /// The number of holders.
+    #[prost(uint32, tag = "8")]
+    pub holder_count: u32,
+}
+/// See LockService.CheckToken.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CheckTokenRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The token that the holder presented.
+    #[prost(uint64, tag = "2")]
+    pub fencing_token: u64,
+}
+/// See LockService.CheckToken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CheckTokenResponse {
+    /// Whether the token belongs to the newest grant; always false for 0. It stays true after that
+    /// grant has ended, until the next grant. A resource should refuse work with any other token.
+    #[prost(bool, tag = "1")]
+    pub current: bool,
+    /// The fencing token of the newest grant; 0 if none is known. An idle name's token is forgotten
+    /// after `store.idle_token_retention` (7 days by default).
+    #[prost(uint64, tag = "2")]
+    pub last_fencing_token: u64,
+    /// Whether the lock is held now, by any owner.
+    #[prost(bool, tag = "3")]
+    pub held: bool,
+}
+/// See LockService.RequestYield.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RequestYieldRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Why, for the holders: 1 to 256 bytes, not blank, without control characters.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// How long the request stands, at most 1 h. Unset: 30 s.
+    #[prost(message, optional, tag = "3")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+    /// A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
+    /// authenticates callers sends the identity instead.
+    #[prost(string, tag = "4")]
+    pub client_name: ::prost::alloc::string::String,
+    /// Whether to take the lock from holders that still hold it when the request ends.
+    #[prost(bool, tag = "5")]
+    pub preempt: bool,
+    /// With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
+    /// left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
+    /// left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
+    /// or longer.
+    #[prost(message, optional, tag = "6")]
+    pub grace_period: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.RequestYield.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RequestYieldResponse {
+    /// The holders that have the request, at most the first 100. Empty without the right `describe`.
+    #[prost(message, repeated, tag = "1")]
+    pub reached: ::prost::alloc::vec::Vec<Holder>,
+    /// The others of the first 100 holders. A Redisson client, an owner without a session, a session
+    /// without a stream, and a session on an older coordinator are not reached. Empty without the
+    /// right `describe`.
+    #[prost(message, repeated, tag = "2")]
+    pub unreached: ::prost::alloc::vec::Vec<Holder>,
+    /// The number of holders; 0 if the lock is free.
+    #[prost(uint32, tag = "3")]
+    pub holder_count: u32,
+    /// The number of holders in `reached`, also without that right.
+    #[prost(uint32, tag = "4")]
+    pub reached_count: u32,
+}
+/// See LockService.Explain.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainRequest {
+    /// The name of a lock or of a semaphore.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// See LockService.Explain.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainResponse {
+    /// The names of the chain, each once: the requested one first, and after a name those that its
+    /// holders wait for.
+    #[prost(message, repeated, tag = "1")]
+    pub locks: ::prost::alloc::vec::Vec<ExplainedLock>,
+    /// Whether something of the chain is not listed: holders beyond the first 8 of a name, names that
+    /// are more than 16 waits away, or waits that the store did not return.
+    #[prost(bool, tag = "2")]
+    pub truncated: bool,
+    /// The deadlocks in the chain; if there is none, those that are possible.
+    #[prost(message, repeated, tag = "3")]
+    pub deadlocks: ::prost::alloc::vec::Vec<Deadlock>,
+}
+/// ExplainedLock is a name in the chain.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainedLock {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which a lock is held; unspecified if it is not held or is a semaphore.
+    #[prost(enumeration = "LockMode", tag = "2")]
+    pub mode: i32,
+    /// Whether the name is a semaphore; its holders hold permits.
+    #[prost(bool, tag = "3")]
+    pub is_semaphore: bool,
+    /// The first 8 holders.
+    #[prost(message, repeated, tag = "4")]
+    pub holders: ::prost::alloc::vec::Vec<ExplainedHolder>,
+    /// The number of holders.
+    #[prost(uint32, tag = "5")]
+    pub holder_count: u32,
+    /// The number of waiters, counted as in DescribeResponse.
+    #[prost(uint32, tag = "6")]
+    pub waiter_count: u32,
+    /// The fencing token of the newest grant; 0 if none is known, and for a semaphore.
+    #[prost(uint64, tag = "7")]
+    pub last_fencing_token: u64,
+}
+/// ExplainedHolder is a holder in the chain, and what it waits for.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainedHolder {
+    /// The holder. `client_name` is also known of sessions of other coordinators while they wait. For a
+    /// semaphore, `hold_count` is the number of permits.
+    #[prost(message, optional, tag = "1")]
+    pub holder: ::core::option::Option<Holder>,
+    /// The time for which it has held the lock. Unset if this coordinator does not serve its session.
+    #[prost(message, optional, tag = "2")]
+    pub held_for: ::core::option::Option<::prost_types::Duration>,
+    /// The waits of the holder, and of other owners of its session, that are older than a second. At
+    /// most 8.
+    #[prost(message, repeated, tag = "3")]
+    pub waits: ::prost::alloc::vec::Vec<ExplainedWait>,
+}
+/// ExplainedWait is what a holder waits for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainedWait {
+    /// The name; empty if the caller has no right to describe it. The chain ends there then.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Whether the name is hidden from the caller.
+    #[prost(bool, tag = "2")]
+    pub is_hidden: bool,
+    /// The owner that waits, shown as in Holder.
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// Whether that owner is the holder itself. Another owner of its session may be another task, for
+    /// which the holder need not wait.
+    #[prost(bool, tag = "4")]
+    pub is_holder: bool,
+    /// The mode in which it wants to hold the lock; unspecified for permits.
+    #[prost(enumeration = "LockMode", tag = "5")]
+    pub mode: i32,
+    /// The time since the wait began.
+    #[prost(message, optional, tag = "6")]
+    pub waiting_for: ::core::option::Option<::prost_types::Duration>,
+}
+/// Deadlock is a cycle of owners of which each waits for a lock that the next one holds, and the last
+/// for one that the first holds.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Deadlock {
+    /// The waits of the cycle.
+    #[prost(message, repeated, tag = "1")]
+    pub waits: ::prost::alloc::vec::Vec<DeadlockedWait>,
+    /// Whether it is only possible, because one of the owners may be several tasks: it is an owner that
+    /// its caller did not name, it waits for several names, or it waits for a name while another owner
+    /// of its session holds the other one. Also if permits are waited for, because other holders may
+    /// release some.
+    #[prost(bool, tag = "2")]
+    pub is_possible: bool,
+}
+/// DeadlockedWait is a wait of a deadlock.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeadlockedWait {
+    /// Same as in Holder; empty for a sessionless owner.
+    #[prost(string, tag = "1")]
+    pub session_digest: ::prost::alloc::string::String,
+    /// The owner that waits, shown as in Holder.
+    #[prost(string, tag = "2")]
+    pub owner: ::prost::alloc::string::String,
+    /// Same as in Holder.
+    #[prost(string, tag = "3")]
+    pub client_name: ::prost::alloc::string::String,
+    /// The name that it waits for, and that the owner of the next wait holds; empty if the caller has
+    /// no right to describe it.
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which it wants to hold the lock; unspecified for permits.
+    #[prost(enumeration = "LockMode", tag = "5")]
+    pub mode: i32,
+    /// The time since the wait began.
+    #[prost(message, optional, tag = "6")]
+    pub waiting_for: ::core::option::Option<::prost_types::Duration>,
+}
+/// See ElectionService.Campaign. Fields follow the rules of AcquireRequest unless stated otherwise.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CampaignRequest {
+    /// The election's name, which is the name of its lock.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The candidate's session; required.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The candidate within the session; empty means "0".
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// The time for which the store keeps the leadership unless it is renewed. Unset: the session's
+    /// lease, renewed by the watchdog.
+    #[prost(message, optional, tag = "4")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+    /// The maximum time to wait; zero tries once.
+    #[prost(message, optional, tag = "5")]
+    pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
+    /// Makes a repeat return the same leadership.
+    #[prost(string, tag = "6")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The minimum number of replicas that must acknowledge the grant of the lock.
+    #[prost(uint32, tag = "7")]
+    pub min_replica_acks: u32,
+    /// A note for other callers.
+    #[prost(message, optional, tag = "8")]
+    pub note: ::core::option::Option<Note>,
+    /// The first value of the term, such as the leader's address: at most 1024 bytes, without control
+    /// characters.
+    #[prost(string, tag = "9")]
+    pub value: ::prost::alloc::string::String,
+}
+/// See ElectionService.Campaign.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CampaignResponse {
+    /// What happened.
+    #[prost(oneof = "campaign_response::Event", tags = "1, 2, 3")]
+    pub event: ::core::option::Option<campaign_response::Event>,
+}
+/// Nested message and enum types in `CampaignResponse`.
+pub mod campaign_response {
+    /// What happened.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// Another candidate leads or comes first; the call waits.
+        #[prost(message, tag = "1")]
+        Waiting(super::Waiting),
+        /// The caller leads. The last message.
+        #[prost(message, tag = "2")]
+        Elected(super::Elected),
+        /// The wait ended and the caller does not lead by this call. The last message.
+        #[prost(message, tag = "3")]
+        NotElected(super::NotGranted),
+    }
+}
+/// Elected reports that the caller leads.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Elected {
+    /// The grant of the election's lock. The caller leads for as long as it holds this grant; its
+    /// `fencing_token` is the term.
+    #[prost(message, optional, tag = "1")]
+    pub grant: ::core::option::Option<Grant>,
+    /// The revision of the proclaimed value.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+}
+/// See ElectionService.Proclaim.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProclaimRequest {
+    /// The election's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The leader's session; required.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The leader within the session; empty means "0".
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// The leader's term: the fencing token of its grant.
+    #[prost(uint64, tag = "4")]
+    pub term: u64,
+    /// The new value: at most 1024 bytes, without control characters.
+    #[prost(string, tag = "5")]
+    pub value: ::prost::alloc::string::String,
+}
+/// See ElectionService.Proclaim.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProclaimResponse {
+    /// The revision of the value.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+}
+/// See ElectionService.Resign.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResignRequest {
+    /// The election's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The leader's session; required.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The leader within the session; empty means "0".
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// Makes a repeat return the first answer; same rules as in ReleaseRequest.
+    #[prost(string, tag = "4")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// See ElectionService.Resign.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResignResponse {
+    /// Whether the caller no longer leads; false if it was elected more often than it resigned.
+    #[prost(bool, tag = "1")]
+    pub resigned: bool,
+    /// The number of holds that the caller has left on the election's lock.
+    #[prost(uint32, tag = "2")]
+    pub hold_count: u32,
+}
+/// See ElectionService.Leader.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaderRequest {
+    /// The election's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// See ElectionService.Leader.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeaderResponse {
+    /// The leader and its newest value; unset if there is no leader.
+    #[prost(message, optional, tag = "1")]
+    pub leader: ::core::option::Option<Leadership>,
+    /// The remaining lease of the leader; it grows again with each renewal. Unset if there is no
+    /// leader or its key has no time to live.
+    #[prost(message, optional, tag = "2")]
+    pub remaining_lease: ::core::option::Option<::prost_types::Duration>,
+}
+/// Leadership is a term and a value that its leader has proclaimed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leadership {
+    /// The term, which is the fencing token of the leader's grant. It increases with every leader.
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    /// The value.
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+    /// The number of this value in the record of the election: 1 more than that of the value before
+    /// it. The record of an election that nobody uses is forgotten with its fencing token; the next
+    /// one begins with a larger number.
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
+    /// A digest of the leader's session, as in Holder.
+    #[prost(string, tag = "4")]
+    pub session_digest: ::prost::alloc::string::String,
+    /// The leader within its session, as in Holder.
+    #[prost(string, tag = "5")]
+    pub owner: ::prost::alloc::string::String,
+    /// The name that the leader's session gave itself.
+    #[prost(string, tag = "6")]
+    pub client_name: ::prost::alloc::string::String,
+}
+/// See ElectionService.Observe.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObserveRequest {
+    /// The election's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The last revision that the caller has seen, so that nothing is missed between two calls, on any
+    /// coordinator. 0: begin with the present leader.
+    #[prost(uint64, tag = "2")]
+    pub after_revision: u64,
+}
+/// See ElectionService.Observe.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObserveResponse {
+    /// What happened.
+    #[prost(oneof = "observe_response::Event", tags = "1, 2, 3")]
+    pub event: ::core::option::Option<observe_response::Event>,
+}
+/// Nested message and enum types in `ObserveResponse`.
+pub mod observe_response {
+    /// What happened.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Event {
+        /// A term or a new value. The leader may have ended already; if so, another event follows.
+        #[prost(message, tag = "1")]
+        Leader(super::Leadership),
+        /// There is no leader, or it has not proclaimed a value yet.
+        #[prost(message, tag = "2")]
+        NoLeader(super::NoLeader),
+        /// Terms or values were missed.
+        #[prost(message, tag = "3")]
+        Missed(super::TermsMissed),
+    }
+}
+/// NoLeader reports that an election has no leader.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NoLeader {}
+/// TermsMissed reports a gap before the next `leader`: the caller was away or slow while more values
+/// were proclaimed than the store keeps (64), or the store has lost some.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TermsMissed {}
+/// Generated client implementations.
+pub mod election_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// ElectionService elects leaders. An election is the FAIR lock of the same name, with a value that
+    /// its holder proclaims; the term is the lock's fencing token. So whatever ends the grant of the
+    /// lock ends the leadership: a release, the end of its lease or session, or a forced release; and a
+    /// Redisson client sees the lock as held. A holder that has not proclaimed a value is no leader.
+    /// A quorum of stores has no elections (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). The errors of
+    /// LockService apply; each RPC lists the others.
+    /// The operations can be sent as frames on a session's stream, but for Observe.
+    #[derive(Debug, Clone)]
+    pub struct ElectionServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl ElectionServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> ElectionServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ElectionServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            ElectionServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
+        /// once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
+        /// the stream ends OK. Candidates are elected in order of arrival, across coordinators.
+        ///
+        /// Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
+        /// and its value is proclaimed. Losses are reported on the session's stream.
+        /// Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
+        /// see a term whose leader was gone before the answer.
+        /// A repeat with the same `request_id` returns the same leadership and proclaims the value again.
+        /// Without one, a repeat by the leader adds one hold.
+        ///
+        /// Errors are those of LockService.Acquire.
+        pub async fn campaign(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CampaignRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::CampaignResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.ElectionService/Campaign",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.ElectionService", "Campaign"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Replaces the leader's value.
+        ///
+        /// Success: the value was proclaimed while the caller led, and every observer sees it.
+        /// A repeat of the newest value changes nothing and returns its revision.
+        ///
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
+        /// term (any more).
+        pub async fn proclaim(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProclaimRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProclaimResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.ElectionService/Proclaim",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.ElectionService", "Proclaim"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Ends the leadership: releases one hold of the election's lock.
+        ///
+        /// Success: the release has taken effect in the store.
+        /// Repeats are those of LockService.Release.
+        ///
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+        pub async fn resign(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResignRequest>,
+        ) -> std::result::Result<tonic::Response<super::ResignResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.ElectionService/Resign",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.ElectionService", "Resign"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns the leader at the moment the store was read. Read-only.
+        pub async fn leader(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LeaderRequest>,
+        ) -> std::result::Result<tonic::Response<super::LeaderResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.ElectionService/Leader",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.ElectionService", "Leader"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sends the present leader, or `no_leader`, and then every term and value in order, wherever they
+        /// are proclaimed. What cannot be sent is reported by `missed`, never left out silently.
+        /// `no_leader` can be up to `store.poll_interval` (1 s by default) late, and is not sent if the
+        /// next leader comes earlier. The stream ends only with an error or when the caller cancels it.
+        /// After an error, observe again with `after_revision`, on any coordinator. Read-only.
+        ///
+        /// Errors: PERMISSION_DENIED / PERMISSION_DENIED also when the caller loses the right.
+        pub async fn observe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ObserveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ObserveResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.ElectionService/Observe",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.ElectionService", "Observe"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod election_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with ElectionServiceServer.
+    #[async_trait]
+    pub trait ElectionService: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Campaign method.
+        type CampaignStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::CampaignResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
+        /// once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
+        /// the stream ends OK. Candidates are elected in order of arrival, across coordinators.
+        ///
+        /// Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
+        /// and its value is proclaimed. Losses are reported on the session's stream.
+        /// Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
+        /// see a term whose leader was gone before the answer.
+        /// A repeat with the same `request_id` returns the same leadership and proclaims the value again.
+        /// Without one, a repeat by the leader adds one hold.
+        ///
+        /// Errors are those of LockService.Acquire.
+        async fn campaign(
+            &self,
+            request: tonic::Request<super::CampaignRequest>,
+        ) -> std::result::Result<tonic::Response<Self::CampaignStream>, tonic::Status>;
+        /// Replaces the leader's value.
+        ///
+        /// Success: the value was proclaimed while the caller led, and every observer sees it.
+        /// A repeat of the newest value changes nothing and returns its revision.
+        ///
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
+        /// term (any more).
+        async fn proclaim(
+            &self,
+            request: tonic::Request<super::ProclaimRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProclaimResponse>,
+            tonic::Status,
+        >;
+        /// Ends the leadership: releases one hold of the election's lock.
+        ///
+        /// Success: the release has taken effect in the store.
+        /// Repeats are those of LockService.Release.
+        ///
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+        async fn resign(
+            &self,
+            request: tonic::Request<super::ResignRequest>,
+        ) -> std::result::Result<tonic::Response<super::ResignResponse>, tonic::Status>;
+        /// Returns the leader at the moment the store was read. Read-only.
+        async fn leader(
+            &self,
+            request: tonic::Request<super::LeaderRequest>,
+        ) -> std::result::Result<tonic::Response<super::LeaderResponse>, tonic::Status>;
+        /// Server streaming response type for the Observe method.
+        type ObserveStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ObserveResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Sends the present leader, or `no_leader`, and then every term and value in order, wherever they
+        /// are proclaimed. What cannot be sent is reported by `missed`, never left out silently.
+        /// `no_leader` can be up to `store.poll_interval` (1 s by default) late, and is not sent if the
+        /// next leader comes earlier. The stream ends only with an error or when the caller cancels it.
+        /// After an error, observe again with `after_revision`, on any coordinator. Read-only.
+        ///
+        /// Errors: PERMISSION_DENIED / PERMISSION_DENIED also when the caller loses the right.
+        async fn observe(
+            &self,
+            request: tonic::Request<super::ObserveRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ObserveStream>, tonic::Status>;
+    }
+    /// ElectionService elects leaders. An election is the FAIR lock of the same name, with a value that
+    /// its holder proclaims; the term is the lock's fencing token. So whatever ends the grant of the
+    /// lock ends the leadership: a release, the end of its lease or session, or a forced release; and a
+    /// Redisson client sees the lock as held. A holder that has not proclaimed a value is no leader.
+    /// A quorum of stores has no elections (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). The errors of
+    /// LockService apply; each RPC lists the others.
+    /// The operations can be sent as frames on a session's stream, but for Observe.
+    #[derive(Debug)]
+    pub struct ElectionServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> ElectionServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for ElectionServiceServer<T>
+    where
+        T: ElectionService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/lockkeeper.v1.ElectionService/Campaign" => {
+                    #[allow(non_camel_case_types)]
+                    struct CampaignSvc<T: ElectionService>(pub Arc<T>);
+                    impl<
+                        T: ElectionService,
+                    > tonic::server::ServerStreamingService<super::CampaignRequest>
+                    for CampaignSvc<T> {
+                        type Response = super::CampaignResponse;
+                        type ResponseStream = T::CampaignStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CampaignRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ElectionService>::campaign(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CampaignSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.ElectionService/Proclaim" => {
+                    #[allow(non_camel_case_types)]
+                    struct ProclaimSvc<T: ElectionService>(pub Arc<T>);
+                    impl<
+                        T: ElectionService,
+                    > tonic::server::UnaryService<super::ProclaimRequest>
+                    for ProclaimSvc<T> {
+                        type Response = super::ProclaimResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ProclaimRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ElectionService>::proclaim(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ProclaimSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.ElectionService/Resign" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResignSvc<T: ElectionService>(pub Arc<T>);
+                    impl<
+                        T: ElectionService,
+                    > tonic::server::UnaryService<super::ResignRequest>
+                    for ResignSvc<T> {
+                        type Response = super::ResignResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResignRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ElectionService>::resign(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResignSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.ElectionService/Leader" => {
+                    #[allow(non_camel_case_types)]
+                    struct LeaderSvc<T: ElectionService>(pub Arc<T>);
+                    impl<
+                        T: ElectionService,
+                    > tonic::server::UnaryService<super::LeaderRequest>
+                    for LeaderSvc<T> {
+                        type Response = super::LeaderResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LeaderRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ElectionService>::leader(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LeaderSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.ElectionService/Observe" => {
+                    #[allow(non_camel_case_types)]
+                    struct ObserveSvc<T: ElectionService>(pub Arc<T>);
+                    impl<
+                        T: ElectionService,
+                    > tonic::server::ServerStreamingService<super::ObserveRequest>
+                    for ObserveSvc<T> {
+                        type Response = super::ObserveResponse;
+                        type ResponseStream = T::ObserveStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ObserveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ElectionService>::observe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ObserveSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for ElectionServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "lockkeeper.v1.ElectionService";
+    impl<T> tonic::server::NamedService for ElectionServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
@@ -2175,489 +3677,6 @@ pub mod latch_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// See LockService.Acquire.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct AcquireRequest {
-    /// The lock's name: 1 to 512 bytes (by default) of UTF-8 without control characters, with
-    /// balanced braces. Its first brace must not open an empty hash tag `{}`, and it must not start
-    /// with a prefix of Lockkeeper's or Redisson's own keys, such as `lockkeeper_`. The store's key
-    /// is the name itself, preceded by `store.key_prefix` if that is configured.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The mode in which to hold the lock; unset means EXCLUSIVE.
-    #[prost(enumeration = "LockMode", tag = "2")]
-    pub mode: i32,
-    /// The session that is to hold the lock; empty for a sessionless owner.
-    #[prost(string, tag = "3")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner, at most 128 bytes by default. In a session it is an owner within the session, and
-    /// empty means "0". Without a session, the server generates an owner if it is empty. The same
-    /// owner can acquire the lock again. Anyone who knows a sessionless owner can act as that owner,
-    /// unless the coordinator authenticates callers.
-    #[prost(string, tag = "4")]
-    pub owner: ::prost::alloc::string::String,
-    /// The time for which the store keeps the grant unless it is renewed: 100 ms to 24 h by default.
-    /// Unset in a session: the session's lease, which the watchdog renews while the session's stream
-    /// is open. Unset without a session: the default lease (30 s), not renewed.
-    #[prost(message, optional, tag = "5")]
-    pub lease: ::core::option::Option<::prost_types::Duration>,
-    /// The maximum time to wait; zero tries once. Unset: until the RPC's deadline, or without limit
-    /// if it has none. A frame has no deadline.
-    #[prost(message, optional, tag = "6")]
-    pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
-    /// A string that no other operation on this lock uses, such as a UUID; at most 128 bytes by
-    /// default. A repeat of the same operation by the same owner within the retention time (60 s by
-    /// default) returns the first answer and changes nothing. An id that another operation or owner
-    /// used is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID). Empty: repeats are not detected.
-    #[prost(string, tag = "7")]
-    pub request_id: ::prost::alloc::string::String,
-    /// The minimum number of replicas of the store that must acknowledge the grant and each of its
-    /// renewals within `store.replica_ack_timeout` (1 s by default). The coordinator's configuration
-    /// can require more; the larger number applies. After a resume only the configuration applies.
-    /// If too few acknowledge a grant, it is undone (UNAVAILABLE / NOT_REPLICATED).
-    #[prost(uint32, tag = "8")]
-    pub min_replica_acks: u32,
-    /// A note for other callers, such as why the owner holds the lock. An owner that acquires the lock
-    /// again replaces its note, or keeps it if this is unset. A quorum store refuses notes
-    /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
-    #[prost(message, optional, tag = "9")]
-    pub note: ::core::option::Option<Note>,
-    /// How long the lock stays held at least, counted from the grant: 100 ms to 24 h by default. The
-    /// last release before that time leaves it held, and so does a crash: the grant's lease is at least
-    /// as long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE
-    /// and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
-    /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
-    #[prost(message, optional, tag = "12")]
-    pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
-}
-/// See LockService.Acquire.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct AcquireResponse {
-    /// What happened.
-    #[prost(oneof = "acquire_response::Event", tags = "1, 2, 3")]
-    pub event: ::core::option::Option<acquire_response::Event>,
-}
-/// Nested message and enum types in `AcquireResponse`.
-pub mod acquire_response {
-    /// What happened.
-    #[derive(Clone, PartialEq, ::prost::Oneof)]
-    pub enum Event {
-        /// The lock is not available; the call waits.
-        #[prost(message, tag = "1")]
-        Waiting(super::Waiting),
-        /// The caller holds the lock. The last message.
-        #[prost(message, tag = "2")]
-        Granted(super::Grant),
-        /// The wait ended and the caller has no new hold. The last message.
-        #[prost(message, tag = "3")]
-        NotGranted(super::NotGranted),
-    }
-}
-/// Waiting is the state of a wait.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Waiting {
-    /// The position in the queue, starting at 1 for the next in line. A FAIR lock has one
-    /// queue for all coordinators; otherwise each coordinator has one per lock and mode. Changes are
-    /// sent at most once a second.
-    #[prost(uint32, tag = "1")]
-    pub position: u32,
-    /// The remaining lease of the holder; it grows again with each renewal. Unset if the holder's key
-    /// has no time to live.
-    #[prost(message, optional, tag = "2")]
-    pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
-    /// The note of the holder, of any one if there are several; unset if none is known.
-    #[prost(message, optional, tag = "3")]
-    pub holder_note: ::core::option::Option<Note>,
-}
-/// NotGranted is the end of a wait without a grant.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct NotGranted {
-    /// Why the wait ended.
-    #[prost(enumeration = "NotGrantedReason", tag = "1")]
-    pub reason: i32,
-    /// The remaining lease of the holder. Unset if no holder was known when the store was last read,
-    /// or if its key has no time to live.
-    #[prost(message, optional, tag = "2")]
-    pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
-    /// The note of the holder, as in Waiting.
-    #[prost(message, optional, tag = "3")]
-    pub holder_note: ::core::option::Option<Note>,
-}
-/// See LockService.TryAcquire. The fields are those of AcquireRequest.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct TryAcquireRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The mode in which to hold the lock.
-    #[prost(enumeration = "LockMode", tag = "2")]
-    pub mode: i32,
-    /// The session that is to hold the lock; empty for a sessionless owner.
-    #[prost(string, tag = "3")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner; if empty, "0" in a session, otherwise generated by the server.
-    #[prost(string, tag = "4")]
-    pub owner: ::prost::alloc::string::String,
-    /// The time for which the store keeps the grant unless it is renewed.
-    #[prost(message, optional, tag = "5")]
-    pub lease: ::core::option::Option<::prost_types::Duration>,
-    /// Makes a repeat return the first answer.
-    #[prost(string, tag = "6")]
-    pub request_id: ::prost::alloc::string::String,
-    /// The minimum number of replicas that must acknowledge the grant.
-    #[prost(uint32, tag = "7")]
-    pub min_replica_acks: u32,
-    /// A note for other callers.
-    #[prost(message, optional, tag = "8")]
-    pub note: ::core::option::Option<Note>,
-    /// How long the lock stays held at least, also after a release.
-    #[prost(message, optional, tag = "12")]
-    pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
-}
-/// See LockService.TryAcquire.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct TryAcquireResponse {
-    /// Whether the caller holds the lock now.
-    #[prost(bool, tag = "1")]
-    pub acquired: bool,
-    /// The grant; set only if `acquired`.
-    #[prost(message, optional, tag = "2")]
-    pub grant: ::core::option::Option<Grant>,
-    /// The remaining lease of the holder if not `acquired`. Unset if the holder's key has no time to
-    /// live.
-    #[prost(message, optional, tag = "3")]
-    pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
-    /// The note of the holder if not `acquired`, as in Waiting.
-    #[prost(message, optional, tag = "4")]
-    pub holder_note: ::core::option::Option<Note>,
-}
-/// See LockService.Release.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReleaseRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The session that holds the lock; empty for a sessionless owner.
-    #[prost(string, tag = "2")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner that the grant names. In a session, empty means "0"; without one it is required.
-    #[prost(string, tag = "3")]
-    pub owner: ::prost::alloc::string::String,
-    /// Makes a repeat return the first answer; same rules as in AcquireRequest.
-    #[prost(string, tag = "4")]
-    pub request_id: ::prost::alloc::string::String,
-    /// The mode of the grant. In a session, EXCLUSIVE also releases a FAIR grant.
-    #[prost(enumeration = "LockMode", tag = "5")]
-    pub mode: i32,
-}
-/// See LockService.Release.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReleaseResponse {
-    /// Whether the owner has no hold left in this mode. The lock is free then, unless other readers
-    /// hold it, the owner itself holds it in its other mode, or `hold_at_least` is not over.
-    #[prost(bool, tag = "1")]
-    pub released: bool,
-    /// The number of holds that the owner has left in this mode.
-    #[prost(uint32, tag = "2")]
-    pub hold_count: u32,
-}
-/// See LockService.Renew.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RenewRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The session that holds the lock; empty for a sessionless owner.
-    #[prost(string, tag = "2")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner that the grant names. In a session, empty means "0"; without one it is required.
-    #[prost(string, tag = "3")]
-    pub owner: ::prost::alloc::string::String,
-    /// The new lease, counted from now. Unset in a session: the session's lease for a watched grant,
-    /// otherwise the grant's own lease. Unset without a session: the default lease (30 s).
-    #[prost(message, optional, tag = "4")]
-    pub lease: ::core::option::Option<::prost_types::Duration>,
-    /// The mode of the grant.
-    #[prost(enumeration = "LockMode", tag = "5")]
-    pub mode: i32,
-}
-/// See LockService.Renew.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RenewResponse {
-    /// The grant with its new `lease` and `valid_for`.
-    #[prost(message, optional, tag = "1")]
-    pub grant: ::core::option::Option<Grant>,
-}
-/// LockSpec is one of several locks.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LockSpec {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The mode in which to hold the lock; unset means EXCLUSIVE.
-    #[prost(enumeration = "LockMode", tag = "2")]
-    pub mode: i32,
-}
-/// See LockService.AcquireAll. Fields follow the rules of AcquireRequest unless stated otherwise.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct AcquireAllRequest {
-    /// The locks, 1 to 1,000 by default, in any order. A name listed twice in the same mode counts
-    /// once; a name listed in two modes is refused (INVALID_ARGUMENT / INVALID_LOCKS).
-    #[prost(message, repeated, tag = "1")]
-    pub locks: ::prost::alloc::vec::Vec<LockSpec>,
-    /// The session that is to hold the locks; empty for a sessionless owner.
-    #[prost(string, tag = "2")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner of all locks; if empty, "0" in a session, otherwise generated by the server.
-    #[prost(string, tag = "3")]
-    pub owner: ::prost::alloc::string::String,
-    /// The lease of each grant.
-    #[prost(message, optional, tag = "4")]
-    pub lease: ::core::option::Option<::prost_types::Duration>,
-    /// The maximum time to wait for all locks together; zero tries once.
-    #[prost(message, optional, tag = "5")]
-    pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
-    /// Makes a repeat return the first answer. No other operation on the first of these locks, in the
-    /// order of their names, may use it.
-    #[prost(string, tag = "6")]
-    pub request_id: ::prost::alloc::string::String,
-    /// The minimum number of replicas that must acknowledge each grant.
-    #[prost(uint32, tag = "7")]
-    pub min_replica_acks: u32,
-    /// A note for other callers, for each of the locks.
-    #[prost(message, optional, tag = "8")]
-    pub note: ::core::option::Option<Note>,
-}
-/// See LockService.AcquireAll.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct AcquireAllResponse {
-    /// What happened.
-    #[prost(oneof = "acquire_all_response::Event", tags = "1, 2, 3")]
-    pub event: ::core::option::Option<acquire_all_response::Event>,
-}
-/// Nested message and enum types in `AcquireAllResponse`.
-pub mod acquire_all_response {
-    /// What happened.
-    #[derive(Clone, PartialEq, ::prost::Oneof)]
-    pub enum Event {
-        /// One of the locks is not available; the call waits.
-        #[prost(message, tag = "1")]
-        Waiting(super::WaitingForAll),
-        /// The caller holds all of the locks. The last message.
-        #[prost(message, tag = "2")]
-        Granted(super::GrantedAll),
-        /// The wait ended and the caller has no new hold on any of the locks. The last message.
-        #[prost(message, tag = "3")]
-        NotGranted(super::NotGranted),
-    }
-}
-/// WaitingForAll is the state of a wait for several locks.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct WaitingForAll {
-    /// The name of a lock that is not available; others may be unavailable too.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The wait for this lock, as for a single lock.
-    #[prost(message, optional, tag = "2")]
-    pub waiting: ::core::option::Option<Waiting>,
-}
-/// GrantedAll holds the grants of several locks.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GrantedAll {
-    /// One grant for each name, sorted by name.
-    #[prost(message, repeated, tag = "1")]
-    pub grants: ::prost::alloc::vec::Vec<Grant>,
-}
-/// See LockService.TryAcquireAll. The fields are those of AcquireAllRequest.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct TryAcquireAllRequest {
-    /// The locks.
-    #[prost(message, repeated, tag = "1")]
-    pub locks: ::prost::alloc::vec::Vec<LockSpec>,
-    /// The session that is to hold the locks; empty for a sessionless owner.
-    #[prost(string, tag = "2")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner of all locks; if empty, "0" in a session, otherwise generated by the server.
-    #[prost(string, tag = "3")]
-    pub owner: ::prost::alloc::string::String,
-    /// The lease of each grant.
-    #[prost(message, optional, tag = "4")]
-    pub lease: ::core::option::Option<::prost_types::Duration>,
-    /// Makes a repeat return the first answer.
-    #[prost(string, tag = "5")]
-    pub request_id: ::prost::alloc::string::String,
-    /// The minimum number of replicas that must acknowledge each grant.
-    #[prost(uint32, tag = "6")]
-    pub min_replica_acks: u32,
-    /// A note for other callers, for each of the locks.
-    #[prost(message, optional, tag = "7")]
-    pub note: ::core::option::Option<Note>,
-}
-/// See LockService.TryAcquireAll.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct TryAcquireAllResponse {
-    /// Whether the caller holds all of the locks now. If false, this call acquired none.
-    #[prost(bool, tag = "1")]
-    pub acquired: bool,
-    /// One grant for each name, sorted by name; empty if not `acquired`.
-    #[prost(message, repeated, tag = "2")]
-    pub grants: ::prost::alloc::vec::Vec<Grant>,
-    /// The name of a lock that is not available; empty if `acquired`.
-    #[prost(string, tag = "3")]
-    pub busy_name: ::prost::alloc::string::String,
-    /// The remaining lease of that lock's holder. Unset if its key has no time to live.
-    #[prost(message, optional, tag = "4")]
-    pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
-    /// The note of that lock's holder, as in Waiting.
-    #[prost(message, optional, tag = "5")]
-    pub holder_note: ::core::option::Option<Note>,
-}
-/// See LockService.ReleaseAll.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReleaseAllRequest {
-    /// The locks with the modes of their grants; same rules as in AcquireAllRequest.
-    #[prost(message, repeated, tag = "1")]
-    pub locks: ::prost::alloc::vec::Vec<LockSpec>,
-    /// The session that holds the locks; empty for a sessionless owner.
-    #[prost(string, tag = "2")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner that the grants name. In a session, empty means "0"; without one it is required.
-    #[prost(string, tag = "3")]
-    pub owner: ::prost::alloc::string::String,
-    /// Makes a repeat return the first answer; same rules as in AcquireAllRequest.
-    #[prost(string, tag = "4")]
-    pub request_id: ::prost::alloc::string::String,
-}
-/// See LockService.ReleaseAll.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReleaseAllResponse {
-    /// The result for each lock, sorted by name.
-    #[prost(message, repeated, tag = "1")]
-    pub locks: ::prost::alloc::vec::Vec<ReleasedLock>,
-}
-/// ReleasedLock is the result of the release of one of several locks.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReleasedLock {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The mode in which the lock was held.
-    #[prost(enumeration = "LockMode", tag = "2")]
-    pub mode: i32,
-    /// Whether a hold was released; false if the owner no longer held the lock.
-    #[prost(bool, tag = "3")]
-    pub held: bool,
-    /// The number of holds that the owner has left.
-    #[prost(uint32, tag = "4")]
-    pub hold_count: u32,
-}
-/// See LockService.Describe.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DescribeRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-}
-/// See LockService.Describe.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct DescribeResponse {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The mode in which the lock is held; unspecified if it is not held. A lock with one owner is
-    /// FAIR while its queue has waiters, otherwise EXCLUSIVE.
-    #[prost(enumeration = "LockMode", tag = "2")]
-    pub mode: i32,
-    /// The holders, at most the first 1,000; empty if the lock is not held.
-    #[prost(message, repeated, tag = "3")]
-    pub holders: ::prost::alloc::vec::Vec<Holder>,
-    /// The remaining lease of the lock. Unset if it is not held or its key has no time to live.
-    #[prost(message, optional, tag = "4")]
-    pub remaining_lease: ::core::option::Option<::prost_types::Duration>,
-    /// The fencing token of the newest grant; 0 if none is known. An idle name's token is forgotten
-    /// after `store.idle_token_retention` (7 days by default).
-    #[prost(uint64, tag = "5")]
-    pub last_fencing_token: u64,
-    /// The waiters in order, at most the first 1,000 of each mode. For FAIR locks, all waiters in the
-    /// store; for other modes, only waiters on the queried coordinator.
-    #[prost(message, repeated, tag = "6")]
-    pub waiters: ::prost::alloc::vec::Vec<Waiter>,
-    /// The number of waiters, counted in the same way but without a limit.
-    #[prost(uint32, tag = "7")]
-    pub waiter_count: u32,
-    /// The number of holders.
-    #[prost(uint32, tag = "8")]
-    pub holder_count: u32,
-}
-/// See LockService.CheckToken.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct CheckTokenRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The token that the holder presented.
-    #[prost(uint64, tag = "2")]
-    pub fencing_token: u64,
-}
-/// See LockService.CheckToken.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct CheckTokenResponse {
-    /// Whether the token belongs to the newest grant; always false for 0. It stays true after that
-    /// grant has ended, until the next grant. A resource should refuse work with any other token.
-    #[prost(bool, tag = "1")]
-    pub current: bool,
-    /// The fencing token of the newest grant; 0 if none is known. An idle name's token is forgotten
-    /// after `store.idle_token_retention` (7 days by default).
-    #[prost(uint64, tag = "2")]
-    pub last_fencing_token: u64,
-    /// Whether the lock is held now, by any owner.
-    #[prost(bool, tag = "3")]
-    pub held: bool,
-}
-/// See LockService.RequestYield.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RequestYieldRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// Why, for the holders: 1 to 256 bytes, not blank, without control characters.
-    #[prost(string, tag = "2")]
-    pub reason: ::prost::alloc::string::String,
-    /// How long the request stands, at most 1 h. Unset: 30 s.
-    #[prost(message, optional, tag = "3")]
-    pub within: ::core::option::Option<::prost_types::Duration>,
-    /// A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
-    /// authenticates callers sends the identity instead.
-    #[prost(string, tag = "4")]
-    pub client_name: ::prost::alloc::string::String,
-    /// Whether to take the lock from holders that still hold it when the request ends.
-    #[prost(bool, tag = "5")]
-    pub preempt: bool,
-    /// With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
-    /// left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
-    /// left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
-    /// or longer.
-    #[prost(message, optional, tag = "6")]
-    pub grace_period: ::core::option::Option<::prost_types::Duration>,
-}
-/// See LockService.RequestYield.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct RequestYieldResponse {
-    /// The holders that have the request, at most the first 100. Empty without the right `describe`.
-    #[prost(message, repeated, tag = "1")]
-    pub reached: ::prost::alloc::vec::Vec<Holder>,
-    /// The others of the first 100 holders. A Redisson client, an owner without a session, a session
-    /// without a stream, and a session on an older coordinator are not reached. Empty without the
-    /// right `describe`.
-    #[prost(message, repeated, tag = "2")]
-    pub unreached: ::prost::alloc::vec::Vec<Holder>,
-    /// The number of holders; 0 if the lock is free.
-    #[prost(uint32, tag = "3")]
-    pub holder_count: u32,
-    /// The number of holders in `reached`, also without that right.
-    #[prost(uint32, tag = "4")]
-    pub reached_count: u32,
-}
 /// PermitGrant is the permits of one semaphore that one acquire obtained. They are held, renewed and
 /// lost together; some of them can be released earlier than others. Like a Grant, it is valid from
 /// the moment of the answer for `valid_for`, unless the owner releases permits earlier.
@@ -2997,7 +4016,7 @@ pub struct SessionRequest {
     /// refused.
     #[prost(
         oneof = "session_request::Request",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60"
     )]
     pub request: ::core::option::Option<session_request::Request>,
 }
@@ -3091,6 +4110,22 @@ pub mod session_request {
         /// Same as LatchService.DeleteLatch; answered by `latch_deleted`.
         #[prost(message, tag = "34")]
         DeleteLatch(super::DeleteLatchRequest),
+        /// Same as ElectionService.Campaign; answered by any number of `waiting`, then one `elected` or
+        /// `not_granted`. An `acquire` in the mode FAIR and then `proclaim` do the same in two steps.
+        #[prost(message, tag = "50")]
+        Campaign(super::CampaignRequest),
+        /// Same as ElectionService.Proclaim; answered by `proclaimed`.
+        #[prost(message, tag = "51")]
+        Proclaim(super::ProclaimRequest),
+        /// Same as ElectionService.Resign; answered by `resigned`.
+        #[prost(message, tag = "52")]
+        Resign(super::ResignRequest),
+        /// Same as ElectionService.Leader; answered by `leader_seen`.
+        #[prost(message, tag = "53")]
+        Leader(super::LeaderRequest),
+        /// Same as LockService.Explain; answered by `explained`.
+        #[prost(message, tag = "60")]
+        Explain(super::ExplainRequest),
     }
 }
 /// OpenSession opens a new session.
@@ -3155,7 +4190,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 45, 50, 51, 52, 53, 60"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -3185,13 +4220,13 @@ pub mod session_response {
         /// answered in time.
         #[prost(message, tag = "6")]
         GoingAway(super::SessionGoingAway),
-        /// Answers acquire, possibly several times.
+        /// Answers acquire and campaign, possibly several times.
         #[prost(message, tag = "7")]
         Waiting(super::Waiting),
         /// Ends acquire.
         #[prost(message, tag = "8")]
         Granted(super::Grant),
-        /// Ends acquire and acquire_all.
+        /// Ends acquire, acquire_all and campaign.
         #[prost(message, tag = "9")]
         NotGranted(super::NotGranted),
         /// Answers try_acquire.
@@ -3277,8 +4312,23 @@ pub mod session_response {
         Pong(super::Pong),
         /// Notice: a caller asks the holder of a grant to release it (LockService.RequestYield). The
         /// grant stays valid. After a broken stream the notice can be sent again.
-        #[prost(message, tag = "50")]
+        #[prost(message, tag = "45")]
         YieldRequested(super::YieldRequested),
+        /// Ends campaign.
+        #[prost(message, tag = "50")]
+        Elected(super::Elected),
+        /// Answers proclaim.
+        #[prost(message, tag = "51")]
+        Proclaimed(super::ProclaimResponse),
+        /// Answers resign.
+        #[prost(message, tag = "52")]
+        Resigned(super::ResignResponse),
+        /// Answers leader.
+        #[prost(message, tag = "53")]
+        LeaderSeen(super::LeaderResponse),
+        /// Answers explain.
+        #[prost(message, tag = "60")]
+        Explained(super::ExplainResponse),
     }
 }
 /// SessionOpened is the first answer on a stream: the session is live.
@@ -3814,6 +4864,35 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Describe"));
             self.inner.unary(req, path, codec).await
         }
+        /// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+        /// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+        /// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+        /// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+        /// describe them too.
+        pub async fn explain(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExplainRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExplainResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/Explain",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Explain"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -4034,6 +5113,15 @@ pub mod lock_service_server {
             tonic::Response<super::DescribeResponse>,
             tonic::Status,
         >;
+        /// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+        /// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+        /// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+        /// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+        /// describe them too.
+        async fn explain(
+            &self,
+            request: tonic::Request<super::ExplainRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExplainResponse>, tonic::Status>;
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -4567,6 +5655,51 @@ pub mod lock_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DescribeSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/Explain" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExplainSvc<T: LockService>(pub Arc<T>);
+                    impl<
+                        T: LockService,
+                    > tonic::server::UnaryService<super::ExplainRequest>
+                    for ExplainSvc<T> {
+                        type Response = super::ExplainResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExplainRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::explain(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExplainSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -74,6 +74,12 @@ Examples:
   lockkeeper describe orders
   lockkeeper describe orders --output json | jq -r '.waiters[].owner'")]
     Describe(NameArgs),
+    /// Explain why a lock is waited for: its holders, what they wait for, and so on.
+    #[command(before_help = "\
+Examples:
+  lockkeeper why orders
+  lockkeeper why orders --output json | jq .deadlocks")]
+    Why(NameArgs),
     /// Check whether a fencing token is that of the newest grant.
     #[command(before_help = "\
 Examples:

@@ -1,8 +1,8 @@
 //! Commands about one lock.
 
 use lockkeeper_api::pb::{
-    AcquireRequest, AcquireResponse, CheckTokenRequest, DescribeRequest, NotGranted,
-    ReleaseRequest, RenewRequest, TryAcquireRequest, acquire_response::Event,
+    AcquireRequest, AcquireResponse, CheckTokenRequest, DescribeRequest, ExplainRequest,
+    NotGranted, ReleaseRequest, RenewRequest, TryAcquireRequest, acquire_response::Event,
 };
 
 use super::ended::{Ended, changing, code, reading, wait};
@@ -11,7 +11,7 @@ use crate::{
     client::{connect, short},
     exit,
     failure::Effect,
-    output::{lock as words, say, wait_ended},
+    output::{lock as words, say, wait_ended, why},
 };
 
 pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
@@ -33,6 +33,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
         hold_at_least,
+        end_on_deadlock: false,
     };
     let mut client = connect(&args.common.server).await?;
     let events = client.acquire(request).await.map_err(changing)?;
@@ -136,6 +137,16 @@ pub(crate) async fn describe(args: NameArgs) -> Ended {
     let answer = answer.map_err(reading)?.into_inner();
     let format = args.common.output;
     format.answer(&words::description(&answer), "DescribeResponse", &answer)?;
+    Ok(exit::OK)
+}
+
+pub(crate) async fn why(args: NameArgs) -> Ended {
+    let request = ExplainRequest { name: args.name };
+    let mut client = connect(&args.common.server).await?;
+    let answer = client.explain(short(request)).await;
+    let answer = answer.map_err(reading)?.into_inner();
+    let format = args.common.output;
+    format.answer(&why::chain(&answer), "ExplainResponse", &answer)?;
     Ok(exit::OK)
 }
 

@@ -16,7 +16,7 @@ pub(super) use self::{
     context::context,
     health::health,
     latch::latch,
-    lock::{acquire, check_token, describe, release, renew, try_acquire},
+    lock::{acquire, check_token, describe, release, renew, try_acquire, why},
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
     yields::request_yield,

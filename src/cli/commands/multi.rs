@@ -30,6 +30,7 @@ pub(crate) async fn acquire_all(args: WaitArgs<HoldAllArgs>) -> Ended {
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
+        end_on_deadlock: false,
     };
     let mut client = connect(&args.common.server).await?;
     let events = client.acquire_all(request).await.map_err(changing)?;

@@ -100,6 +100,7 @@ pub(crate) fn event(event: &WatchDelta) -> String {
         WatchEvent::WaitBegan => "waits",
         WatchEvent::WaitEnded => "waits no longer",
         WatchEvent::Abandoned => "abandoned",
+        WatchEvent::Deadlock => "deadlock of",
         WatchEvent::Unspecified => "?",
     };
     let mut parts = vec![format!("{what} {}", event.name)];
@@ -124,6 +125,7 @@ pub(crate) fn event(event: &WatchDelta) -> String {
         WatchEvent::WaitBegan
         | WatchEvent::WaitEnded
         | WatchEvent::Abandoned
+        | WatchEvent::Deadlock
         | WatchEvent::Unspecified => {}
     }
     format!("{}{}", parts.join(" "), note_words(event.note.as_ref()))

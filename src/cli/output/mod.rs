@@ -8,6 +8,7 @@ pub(super) mod lock;
 pub(super) mod permits;
 mod stdio;
 mod table;
+pub(super) mod why;
 mod words;
 
 pub use self::{format::Format, stdio::say};

@@ -30,6 +30,7 @@ pub(crate) fn wait_ended(reason: NotGrantedReason) -> &'static str {
     match reason {
         NotGrantedReason::WaitTimeout => "the wait ran out",
         NotGrantedReason::Cancelled => "the wait was cancelled",
+        NotGrantedReason::Deadlock => "the wait was part of a deadlock",
         NotGrantedReason::Unspecified => "no reason given",
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{
-    CheckTokenRequest, CheckTokenResponse, DescribeRequest, DescribeResponse,
-    session_request::Request, session_response::Response,
+    CheckTokenRequest, CheckTokenResponse, DescribeRequest, DescribeResponse, ExplainRequest,
+    ExplainResponse, session_request::Request, session_response::Response,
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -80,6 +80,15 @@ impl Session {
     pub async fn describe(&self, name: impl Into<String>) -> Result<DescribeResponse, Error> {
         let request = DescribeRequest { name: name.into() };
         call!(self.commands, Request::Describe(request) => Described)
+    }
+
+    /// Why a lock is waited for: its holders, what they wait for, and so on; and the deadlocks among
+    /// them. Takes up to two seconds if there is a cycle.
+    ///
+    /// Fails with [`Error::Refused`] and [`Error::SessionEnded`].
+    pub async fn explain(&self, name: impl Into<String>) -> Result<ExplainResponse, Error> {
+        let request = ExplainRequest { name: name.into() };
+        call!(self.commands, Request::Explain(request) => Explained)
     }
 
     /// Whether a fencing token is that of the lock's newest grant, for a resource that cannot

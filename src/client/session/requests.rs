@@ -35,6 +35,7 @@ pub struct LockRequest {
     mode: i32,
     note: Option<Note>,
     hold_at_least: Option<prost_types::Duration>,
+    end_on_deadlock: bool,
 }
 
 /// Several locks to be acquired together, all or none, see
@@ -45,6 +46,7 @@ pub struct LocksRequest {
     options: RequestOptions,
     locks: Vec<LockSpec>,
     note: Option<Note>,
+    end_on_deadlock: bool,
 }
 
 /// Permits to be acquired together, see [`Semaphore::permits`](crate::Semaphore::permits).
@@ -138,6 +140,20 @@ macro_rules! options {
     };
 }
 
+/// The method that sets what a deadlock does to the wait.
+macro_rules! end_on_deadlock {
+    () => {
+        /// Lets `acquire` fail with [`Error::NotGranted`] if its wait is part of a deadlock, for the
+        /// reason [`NotGrantedReason::Deadlock`](lockkeeper_api::pb::NotGrantedReason::Deadlock).
+        /// Of the waits of a deadlock that set this, the youngest ends. A deadlock is known only
+        /// among owners that are named, see [`owner`](Self::owner).
+        pub fn end_on_deadlock(mut self) -> Self {
+            self.end_on_deadlock = true;
+            self
+        }
+    };
+}
+
 /// The methods that set what others read of the holder.
 macro_rules! note {
     () => {
@@ -186,11 +202,13 @@ impl LockRequest {
             mode: LockMode::Exclusive.into(),
             note: None,
             hold_at_least: None,
+            end_on_deadlock: false,
         }
     }
 
     options!();
     note!();
+    end_on_deadlock!();
 
     /// Sets how long the lock stays held at least, also after a release or a crash; so a job that
     /// ends early does not run again at once elsewhere. For [`LockMode::Exclusive`] and
@@ -226,7 +244,8 @@ impl LockRequest {
                 name,
                 mode,
                 note,
-                hold_at_least
+                hold_at_least,
+                end_on_deadlock
             }
         );
         Ok(Guard::new(self.options.acquire(request).await?))
@@ -257,6 +276,7 @@ impl LocksRequest {
             options: RequestOptions::new(commands),
             locks: Vec::new(),
             note: None,
+            end_on_deadlock: false,
         };
         names.fold(request, |request, name| {
             request.lock(name, LockMode::Exclusive)
@@ -265,6 +285,7 @@ impl LocksRequest {
 
     options!();
     note!();
+    end_on_deadlock!();
 
     /// Adds a lock in a mode of its own.
     pub fn lock(mut self, name: impl Into<String>, mode: LockMode) -> Self {
@@ -277,7 +298,15 @@ impl LocksRequest {
 
     /// Waits for all locks. Fails as [`LockRequest::acquire`] does; none is held then.
     pub async fn acquire(self) -> Result<Guard, Error> {
-        let request = request!(self, AcquireAll, AcquireAllRequest { locks, note });
+        let request = request!(
+            self,
+            AcquireAll,
+            AcquireAllRequest {
+                locks,
+                note,
+                end_on_deadlock
+            }
+        );
         Ok(Guard::new(self.options.acquire(request).await?))
     }
 

@@ -129,6 +129,9 @@ fn queue_up<'a, P: Progress>(
     let place = core
         .waiters
         .join(&request.name, goal, caller, holder, place)?;
+    if request.end_on_deadlock {
+        place.end_on_deadlock();
+    }
     let is_plain = request.request_id.is_none() && request.note.is_none();
     if is_plain && request.owner.holds_are_known() {
         place.take_offers();

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::{
     lock::delivery::Delivery,
     summary::Summary,
-    types::{HolderKnown, LockName, Owner},
+    types::{HolderKnown, LockName, Owner, WaitEnd},
 };
 
 /// The outcome of a try.
@@ -35,8 +35,8 @@ pub struct Waiting {
 /// A wait or a try that ended without a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotGranted {
-    /// Cancelled by the caller; otherwise its deadline passed.
-    pub cancelled: bool,
+    /// Why the wait ended.
+    pub why: WaitEnd,
     /// What is known of the holder, as last heard.
     pub holder: HolderKnown,
 }
@@ -119,24 +119,30 @@ impl Tried {
 impl NotGranted {
     pub(crate) fn timed_out(holder: HolderKnown) -> Self {
         Self {
-            cancelled: false,
+            why: WaitEnd::TimedOut,
             holder,
         }
     }
 
     pub(crate) fn cancelled() -> Self {
         Self {
-            cancelled: true,
+            why: WaitEnd::Cancelled,
             holder: HolderKnown::default(),
         }
     }
 
+    pub(crate) fn deadlock(holder: HolderKnown) -> Self {
+        Self {
+            why: WaitEnd::Deadlock,
+            holder,
+        }
+    }
+
     pub(crate) fn is_timeout(&self) -> bool {
-        !self.cancelled
+        self.why == WaitEnd::TimedOut
     }
 
     pub(crate) fn summary(&self) -> Summary {
-        let cancelled = self.cancelled;
-        Summary::NotGranted { cancelled }
+        Summary::NotGranted(self.why)
     }
 }

@@ -105,6 +105,12 @@ families! {
         "Grants held in sessions here";
     waiters: Gauge = Gauge::default(), clone "waiters":
         "Calls that wait here";
+    deadlocks: Gauge = Gauge::default(), clone "deadlocks":
+        "Deadlocks that waits here are part of";
+    deadlocks_found: Counter = Counter::default(), clone "deadlocks_found":
+        "Deadlocks that waits here became part of";
+    waits_left_out: Gauge = Gauge::default(), clone "waiting_owners_left_out":
+        "Owners and sessions whose waits other coordinators cannot see, because there are too many";
     draining: Gauge = Gauge::default(), clone "draining":
         "1 while this coordinator is on its way out";
 }
@@ -119,6 +125,13 @@ impl Metrics {
         set(&self.holds, sessions.grants);
         set(&self.waiters, waiting);
         self.draining.set(draining.into());
+    }
+
+    /// Records what a look for deadlocks has found.
+    pub(crate) fn waits_seen(&self, deadlocks: usize, new: usize, left_out: usize) {
+        set(&self.deadlocks, deadlocks);
+        self.deadlocks_found.inc_by(new as u64);
+        set(&self.waits_left_out, left_out);
     }
 
     /// Counts a reason for waiters to try again.

@@ -23,6 +23,7 @@ label! {
         Busy = "busy",
         TimedOut = "timed_out",
         Cancelled = "cancelled",
+        Deadlock = "deadlock",
         Failed = "failed",
     }
 }
@@ -102,6 +103,7 @@ label! {
         ReleaseAll = "release_all",
         Renew = "renew",
         Describe = "describe",
+        Explain = "explain",
         CheckToken = "check_token",
         TryAcquirePermits = "try_acquire_permits",
         ReleasePermits = "release_permits",
@@ -112,6 +114,9 @@ label! {
         CountDown = "count_down",
         DescribeLatch = "describe_latch",
         DeleteLatch = "delete_latch",
+        Proclaim = "proclaim",
+        Resign = "resign",
+        Leader = "leader",
     }
 }
 

@@ -152,8 +152,11 @@ fn join(
 ) -> Result<QueuedWait, Error> {
     let (name, mode) = request.locks.get(which);
     let caller = (request.owner.clone(), &request.account);
-    let place = core.waiters.join(name, mode.into(), caller, holder, None);
-    place.map(QueuedWait::at)
+    let place = core.waiters.join(name, mode.into(), caller, holder, None)?;
+    if request.end_on_deadlock {
+        place.end_on_deadlock();
+    }
+    Ok(QueuedWait::at(place))
 }
 
 // === impl AllLocks ===

@@ -29,6 +29,8 @@ pub struct AcquireAll {
     pub min_replica_acks: u32,
     /// See [`Acquire::note`].
     pub note: Option<Arc<Note>>,
+    /// See [`Acquire::end_on_deadlock`].
+    pub end_on_deadlock: bool,
     /// The caller, whose quota the grants take.
     pub account: Account,
 }
@@ -65,6 +67,7 @@ impl AcquireAll {
             min_replica_acks: self.min_replica_acks,
             note: self.note.clone(),
             hold_at_least: None,
+            end_on_deadlock: self.end_on_deadlock,
             account: self.account.clone(),
         }
     }

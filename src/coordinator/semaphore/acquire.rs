@@ -15,7 +15,7 @@ use crate::{
         outcome::{PermitsNotGranted, TriedPermits, WaitingForPermits},
         request::AcquirePermits,
     },
-    types::Goal,
+    types::{Goal, WaitEnd},
     wait::{Contest, QueuedWait, WaitContext, compete},
 };
 
@@ -63,7 +63,7 @@ pub(crate) async fn acquire<P: Progress>(
     };
     if request.wait == Some(Duration::ZERO) {
         return Ok(Err(PermitsNotGranted {
-            cancelled: false,
+            why: WaitEnd::TimedOut,
             available,
         }));
     }
@@ -79,7 +79,7 @@ pub(crate) async fn acquire<P: Progress>(
     };
     let ended = compete(core, &mut permits, &mut QueuedWait::at(place), &stops).await?;
     Ok(ended.map_err(|ended| PermitsNotGranted {
-        cancelled: ended.cancelled,
+        why: ended.why,
         available: permits.available,
     }))
 }

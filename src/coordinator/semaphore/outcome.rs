@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::{
     semaphore::attempt::PermitDelivery,
     summary::Summary,
-    types::{LockName, Owner},
+    types::{LockName, Owner, WaitEnd},
 };
 
 /// The outcome of a try.
@@ -45,8 +45,8 @@ pub struct WaitingForPermits {
 /// A wait that ended without a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermitsNotGranted {
-    /// Cancelled by the caller; otherwise its deadline passed.
-    pub cancelled: bool,
+    /// Why the wait ended.
+    pub why: WaitEnd,
     /// Free permits when the store was last asked.
     pub available: u32,
 }
@@ -109,7 +109,6 @@ impl TriedPermits {
 
 impl PermitsNotGranted {
     pub(crate) fn summary(self) -> Summary {
-        let cancelled = self.cancelled;
-        Summary::NotGranted { cancelled }
+        Summary::NotGranted(self.why)
     }
 }

@@ -59,6 +59,17 @@ impl Session {
         }
     }
 
+    /// Whether it holds a lock or permits.
+    pub(crate) fn holds_any(&self) -> bool {
+        !self.state.lock().grants.is_empty()
+    }
+
+    /// Since when it holds a lock, if it does.
+    pub(crate) fn held_since(&self, key: &GrantKey) -> Option<Instant> {
+        let state = self.state.lock();
+        state.grants.get(key).map(|held| held.since)
+    }
+
     /// Sets the origin of the present stream.
     pub(crate) fn comes_from(&self, peer: PeerAddress) {
         self.state.lock().peer = Some(peer);

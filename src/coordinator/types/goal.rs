@@ -1,4 +1,4 @@
-//! The goal of a wait.
+//! The goal of a wait, and how it can end without it.
 
 use lockkeeper_store::script::Mode;
 
@@ -11,6 +11,17 @@ pub(crate) enum Goal {
     Permits,
     /// That a latch opens.
     Latch,
+}
+
+/// Why a wait ended without a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// Its deadline passed.
+    TimedOut,
+    /// Its caller cancelled it.
+    Cancelled,
+    /// It was part of a deadlock, and its caller wanted it to end then.
+    Deadlock,
 }
 
 // === impl Goal ===

@@ -20,6 +20,7 @@ pub(crate) use self::{
     limits::over,
 };
 pub use self::{
+    goal::WaitEnd,
     grant::{Grant, LostReason, PermitGrant},
     lease::Lease,
     limits::{Invalid, Limits},

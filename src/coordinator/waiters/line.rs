@@ -34,6 +34,9 @@ pub(crate) struct Waiter {
     pub(crate) head: AtomicBool,
     /// Nothing has to be looked up before its attempt can get the lock.
     pub(crate) takes_offers: AtomicBool,
+    /// Its caller wants it to end if it is part of a deadlock.
+    pub(crate) ends_on_deadlock: AtomicBool,
+    pub(crate) ended_in_deadlock: AtomicBool,
     pub(crate) position: AtomicU32,
     pub(crate) news: Notify,
     /// The count that the head last saw of a latch, if it looked after this waiter joined.
@@ -137,6 +140,8 @@ impl Waiter {
             since: Instant::now(),
             head: AtomicBool::new(is_head),
             takes_offers: AtomicBool::new(false),
+            ends_on_deadlock: AtomicBool::new(false),
+            ended_in_deadlock: AtomicBool::new(false),
             position: AtomicU32::new(position),
             news: Notify::new(),
             seen: AtomicI64::new(NOT_SEEN),
@@ -150,5 +155,15 @@ impl Waiter {
 
     pub(crate) fn takes_offers(&self) -> bool {
         self.takes_offers.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn ends_on_deadlock(&self) -> bool {
+        self.ends_on_deadlock.load(Ordering::Relaxed)
+    }
+
+    /// Ends the wait, unless it gets what it waits for before it notices.
+    pub(crate) fn end_in_deadlock(&self) {
+        self.ended_in_deadlock.store(true, Ordering::Relaxed);
+        self.news.notify_one();
     }
 }

@@ -30,6 +30,16 @@ impl QueueTicket {
         self.waiter.takes_offers.store(true, Ordering::Relaxed);
     }
 
+    /// Lets the wait end if it is part of a deadlock and the youngest that may.
+    pub(crate) fn end_on_deadlock(&self) {
+        let waiter = &self.waiter;
+        waiter.ends_on_deadlock.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_ended_in_deadlock(&self) -> bool {
+        self.waiter.ended_in_deadlock.load(Ordering::Relaxed)
+    }
+
     /// Resolves on a possible change: a hint, the head role, a position.
     pub(crate) async fn news(&self) {
         self.waiter.news.notified().await;

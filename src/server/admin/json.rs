@@ -90,6 +90,7 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         What::WaitBegan => ("waitBegan", None),
         What::WaitEnded => ("waitEnded", None),
         What::Abandoned => ("abandoned", None),
+        What::Deadlock => ("deadlock", None),
     };
     json!({
         "event": what,

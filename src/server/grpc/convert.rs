@@ -9,7 +9,7 @@ use lockkeeper_access::{Access, Account, Audited, Identity, Right};
 use lockkeeper_coordinator::{
     Acquire, CheckToken, Coordinator, Delivery, Description, Error, Grant, HolderSeen, Invalid,
     Lease, Limits, LockName, LostReason, Mode, NotGranted, OnDisconnect, Owner, Release, Renew,
-    RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+    RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaitEnd, WaiterSeen, Waiting,
 };
 
 /// Converts requests to operations. Checks the coordinator's limits and the caller's rights;
@@ -44,6 +44,7 @@ macro_rules! acquire {
             min_replica_acks: $request.min_replica_acks,
             note: convert_note::of_request($request.note.as_ref())?,
             hold_at_least: $requests.hold_at_least($request.hold_at_least, mode)?,
+            end_on_deadlock: false,
             account: $requests.account.clone(),
         }
     }};
@@ -56,6 +57,7 @@ impl Requests<'_> {
         let wait = wait(request.wait_timeout)?;
         Ok(Acquire {
             wait,
+            end_on_deadlock: request.end_on_deadlock,
             ..acquire!(self, request)
         })
     }
@@ -318,17 +320,17 @@ pub(super) fn waiting(waiting: &Waiting) -> pb::Waiting {
 }
 
 /// The reason that a wait ended.
-pub(super) fn proto_wait_end(cancelled: bool) -> pb::NotGrantedReason {
-    if cancelled {
-        pb::NotGrantedReason::Cancelled
-    } else {
-        pb::NotGrantedReason::WaitTimeout
+pub(super) fn proto_wait_end(why: WaitEnd) -> pb::NotGrantedReason {
+    match why {
+        WaitEnd::TimedOut => pb::NotGrantedReason::WaitTimeout,
+        WaitEnd::Cancelled => pb::NotGrantedReason::Cancelled,
+        WaitEnd::Deadlock => pb::NotGrantedReason::Deadlock,
     }
 }
 
 pub(super) fn not_granted(ended: &NotGranted) -> pb::NotGranted {
     pb::NotGranted {
-        reason: proto_wait_end(ended.cancelled).into(),
+        reason: proto_wait_end(ended.why).into(),
         holder_remaining_lease: remaining(ended.holder.until),
         holder_note: convert_note::of_holder(&ended.holder),
     }

@@ -135,6 +135,7 @@ fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::Watch
         What::WaitBegan => (pb::WatchEvent::WaitBegan, None),
         What::WaitEnded => (pb::WatchEvent::WaitEnded, None),
         What::Abandoned => (pb::WatchEvent::Abandoned, None),
+        What::Deadlock => (pb::WatchEvent::Deadlock, None),
     };
     let session = event.owner.session.as_ref();
     pb::WatchDelta {

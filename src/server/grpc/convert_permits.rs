@@ -180,7 +180,7 @@ pub(super) fn waiting(waiting: WaitingForPermits) -> pb::WaitingForPermits {
 
 pub(super) fn not_granted(ended: PermitsNotGranted) -> pb::PermitsNotGranted {
     pb::PermitsNotGranted {
-        reason: proto_wait_end(ended.cancelled).into(),
+        reason: proto_wait_end(ended.why).into(),
         available: ended.available,
     }
 }

@@ -27,10 +27,11 @@ use super::{budgets::Budgets, messages::Sizes, peer::Peer};
 use crate::probe::{PROBE_INTERVAL, StoreProbe};
 
 /// The services that need the store.
-const SERVICES: [&str; 3] = [
+const SERVICES: [&str; 4] = [
     "lockkeeper.v1.LockService",
     "lockkeeper.v1.SemaphoreService",
     "lockkeeper.v1.LatchService",
+    "lockkeeper.v1.ElectionService",
 ];
 
 /// Serves `grpc.health.v1`.

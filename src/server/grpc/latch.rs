@@ -113,7 +113,7 @@ pub(super) fn described(seen: &LatchDescription) -> pb::DescribeLatchResponse {
 
 pub(super) fn not_opened(ended: LatchNotOpened) -> pb::LatchNotOpened {
     pb::LatchNotOpened {
-        reason: proto_wait_end(ended.cancelled).into(),
+        reason: proto_wait_end(ended.why).into(),
         count: ended.count,
     }
 }

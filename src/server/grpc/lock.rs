@@ -11,6 +11,7 @@ use super::{
     auth,
     call::{Calls, service, within},
     convert,
+    explain::explained,
     layer::BodyFate,
     multi,
     outbound::Outbound,
@@ -69,6 +70,8 @@ service! {
         release_all(ReleaseAllRequest) -> ReleaseAllResponse, |locks| multi::released(locks);
         describe(DescribeRequest) -> DescribeResponse,
             |seen| convert::described(seen, &calls.viewer(&account));
+        explain(ExplainRequest) -> ExplainResponse,
+            |seen| explained(seen, &calls.viewer(&account));
         check_token(CheckTokenRequest) -> CheckTokenResponse, |it| convert::token_checked(it);
         request_yield(RequestYieldRequest) -> RequestYieldResponse,
             |it| yields::requested(it, calls, &account);

@@ -14,6 +14,8 @@ mod convert_admin;
 mod convert_note;
 mod convert_permits;
 mod credentials;
+mod election;
+mod explain;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -47,7 +49,9 @@ pub use serve::Services;
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Access;
-use lockkeeper_api::pb;
+use lockkeeper_api::pb::{
+    self, election_service_server::ElectionServiceServer, latch_service_server::LatchServiceServer,
+};
 use lockkeeper_coordinator::Coordinator;
 use tonic::{service::Routes, transport::Server};
 use tower::{
@@ -134,7 +138,11 @@ pub fn services(
     };
     let semaphore = pb::semaphore_service_server::SemaphoreServiceServer::new(semaphore)
         .max_decoding_message_size(config.message_bytes_max);
-    let latch = pb::latch_service_server::LatchServiceServer::new(latch::LatchService { calls })
+    let latch = latch::LatchService {
+        calls: calls.clone(),
+    };
+    let latch = LatchServiceServer::new(latch).max_decoding_message_size(config.message_bytes_max);
+    let election = ElectionServiceServer::new(election::ElectionService { calls })
         .max_decoding_message_size(config.message_bytes_max);
     let admin = admin::LockAdminService::new(coordinator.clone(), access.clone());
     let admin = pb::lock_admin_service_server::LockAdminServiceServer::new(admin)
@@ -144,6 +152,7 @@ pub fn services(
         .add_service(lock.clone())
         .add_service(semaphore)
         .add_service(latch)
+        .add_service(election)
         .add_service(admin)
         .add_service(health::HealthService::server(probe, budgets.clone()))
         .add_service(descriptors().build_v1()?)

@@ -29,6 +29,7 @@ macro_rules! acquire_all {
             request_id,
             min_replica_acks: $request.min_replica_acks,
             note: convert_note::of_request($request.note.as_ref())?,
+            end_on_deadlock: false,
             account: $requests.account.clone(),
         }
     }};
@@ -41,6 +42,7 @@ impl Requests<'_> {
         let wait = convert::wait(request.wait_timeout)?;
         Ok(AcquireAll {
             wait,
+            end_on_deadlock: request.end_on_deadlock,
             ..acquire_all!(self, request)
         })
     }

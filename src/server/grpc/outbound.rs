@@ -120,6 +120,7 @@ fn ends_wait(answer: &Answer) -> bool {
         Answer::Granted(_)
         | Answer::GrantedAll(_)
         | Answer::NotGranted(_)
+        | Answer::Elected(_)
         | Answer::PermitsGranted(_)
         | Answer::PermitsNotGranted(_)
         | Answer::LatchOpened(_)

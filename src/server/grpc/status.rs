@@ -313,6 +313,7 @@ fn store_status(error: &CallError, text: String) -> Status {
                 Unsupported::HoldAtLeast => ("field", "hold_at_least"),
                 Unsupported::SeveralAtOnce => ("kind", "several"),
                 Unsupported::Notes => ("field", "note"),
+                Unsupported::Elections => ("kind", "election"),
             };
             let metadata = [kind, ("store", "quorum")];
             plain(Code::Unimplemented, text, "UNSUPPORTED_BY_STORE", &metadata)

@@ -337,15 +337,31 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 /// Deletes a latch.
 pub static LATCH_DELETE: Script = script!("latch_delete", "publish", "kind");
 
+/// Records a value of a leader.
+pub static ELECTION_PROCLAIM: Script = script!(
+    "election_proclaim",
+    "publish",
+    "token",
+    "expire",
+    "owner",
+    "election"
+);
+/// Tells who leads, and what was proclaimed.
+pub static ELECTION_INSPECT: Script = script!("election_inspect", "election");
+
 /// Remembers that a session has ended.
 pub static SESSION_END: Script = script!("session_end", "token", "expire");
 /// Tells whether a session has ended.
 pub static SESSION_ENDED: Script = script!("session_ended", "token");
+/// Shares the waits of an owner.
+pub static WAITS_SHARE: Script = script!("waits_share", "token");
+/// Tells the waits of an owner that are shared.
+pub static WAITS_LOOK: Script = script!("waits_look", "token");
 /// Finds out whether the store takes writes.
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 44] = [
+pub static ALL: [&Script; 48] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
@@ -387,8 +403,12 @@ pub static ALL: [&Script; 44] = [
     &LATCH_COUNT_DOWN,
     &LATCH_INSPECT,
     &LATCH_DELETE,
+    &ELECTION_PROCLAIM,
+    &ELECTION_INSPECT,
     &SESSION_END,
     &SESSION_ENDED,
+    &WAITS_SHARE,
+    &WAITS_LOOK,
     &STORE_WRITE,
 ];
 

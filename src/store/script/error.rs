@@ -84,18 +84,21 @@ pub enum Unsupported {
     Notes,
     /// A lock that is marked on few stores is free.
     HoldAtLeast,
+    /// An election is a fair lock, and its stores would have different records of it.
+    Elections,
 }
 
 // === impl Unsupported ===
 
 impl Unsupported {
     /// What its users are refused.
-    pub const REFUSED: [Self; 5] = [
+    pub const REFUSED: [Self; 6] = [
         Self::FairLocks,
         Self::Semaphores,
         Self::Latches,
         Self::Notes,
         Self::HoldAtLeast,
+        Self::Elections,
     ];
 
     /// For people.
@@ -107,6 +110,7 @@ impl Unsupported {
             Self::SeveralAtOnce => "calls that take several locks at once",
             Self::Notes => "notes",
             Self::HoldAtLeast => "hold_at_least",
+            Self::Elections => "elections",
         }
     }
 }

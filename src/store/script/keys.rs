@@ -145,6 +145,12 @@ pub fn reader_note(name: &str, owner: &str) -> Bytes {
     [&note, ":", owner].concat().into()
 }
 
+/// The record of an election, and the channel on which its changes are announced.
+/// `lua/lib/token.lua` makes this key of that of the fencing counter.
+pub fn election(name: &str) -> String {
+    prefixed("lockkeeper_election", name)
+}
+
 /// The record of the last release by force.
 pub fn forced(name: &str) -> Bytes {
     prefixed("lockkeeper_forced", name).into()
@@ -220,6 +226,11 @@ pub fn latch_channel(name: &str) -> String {
 /// The sessions of an identity that have ended.
 pub fn ended_sessions(whose: &str) -> Bytes {
     prefixed("lockkeeper_ended", whose).into()
+}
+
+/// The waits of a session, or of an owner without one, that have this digest.
+pub fn waits(prefix: &str, digest: &str) -> Bytes {
+    prefixed("lockkeeper_waits", &[prefix, digest].concat()).into()
 }
 
 /// A key that is never there.
@@ -437,6 +448,7 @@ mod tests {
                     holders_reached(&name, "}{i"),
                     note(&name),
                     reader_note(&name, "}{o"),
+                    election(&name).into(),
                     Bytes::from(permit_channel(&name)),
                 ];
                 for key in keys {

@@ -15,15 +15,17 @@ mod walk;
 
 pub use calls::{
     Acquired, Attempt, Batch, Forced, ForcedRecord, Hold, Holder, Inspected, Mode, NameKind, Note,
-    Ownership, Refusal, Released, Renewal, Renewals, Renewed, StoreClock, ToHolders, wakes,
+    Ownership, Refusal, Released, Renewal, Renewals, Renewed, SharedWaits, StoreClock, ToHolders,
+    wakes,
 };
 pub use error::{CallError, StoreLimit, Unsupported};
 pub use quorum::QuorumMember;
 pub use replicas::ReplicationStatus;
 pub use store::{
-    AcquiredAll, AttemptAll, CountSet, CountedDown, LatchInspected, Member, MemberGrant, Members,
-    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
-    PermitsReleased, PermitsSet, QueuePositions, ReleasedMember, Scripts, SemaphoreInspected,
+    AcquiredAll, AttemptAll, CountSet, CountedDown, ElectionInspected, LatchInspected, Member,
+    MemberGrant, Members, PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals,
+    PermitsAcquired, PermitsReleased, PermitsSet, Proclaimed, QueuePositions, Recorded,
+    ReleasedMember, Scripts, SemaphoreInspected,
 };
 pub use walk::WalkCursor;
 

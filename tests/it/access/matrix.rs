@@ -40,6 +40,7 @@ const RPCS: &[Row] = &[
     ("LockService.ReleaseAll", "release", NO_SESSION, NO_SESSION),
     ("LockService.Renew", "acquire", DENIED, NO_SESSION),
     ("LockService.Describe", "describe", NONE, NONE),
+    ("LockService.Explain", "describe", NONE, NONE),
     ("LockService.CheckToken", "describe", NONE, NONE),
     ("LockService.RequestYield", "acquire", NONE, NONE),
     ("LockService.Session", NONE, NONE, NONE),
@@ -74,6 +75,11 @@ const RPCS: &[Row] = &[
     ("LatchService.AwaitLatch", "acquire", DENIED, NO_SESSION),
     ("LatchService.DescribeLatch", "describe", NONE, NONE),
     ("LatchService.DeleteLatch", "acquire", NONE, NONE),
+    ("ElectionService.Campaign", "acquire", DENIED, NO_SESSION),
+    ("ElectionService.Proclaim", "acquire", DENIED, NO_SESSION),
+    ("ElectionService.Resign", "release", DENIED, NO_SESSION),
+    ("ElectionService.Leader", "describe", NONE, NONE),
+    ("ElectionService.Observe", "describe", NONE, NONE),
     ("LockAdminService.ListLocks", "admin", NONE, NONE),
     ("LockAdminService.ListSessions", "admin", NONE, NONE),
     ("LockAdminService.ForceRelease", "admin", NONE, NONE),
@@ -95,6 +101,7 @@ const FRAMES: &[Row] = &[
     ("release_all", "release", NOT_ITS, NOT_ITS),
     ("renew", "acquire", DENIED, NOT_ITS),
     ("describe", "describe", NONE, NONE),
+    ("explain", "describe", NONE, NONE),
     ("check_token", "describe", NONE, NONE),
     ("acquire_permits", "acquire", DENIED, NOT_ITS),
     ("try_acquire_permits", "acquire", DENIED, NOT_ITS),
@@ -107,6 +114,10 @@ const FRAMES: &[Row] = &[
     ("await_latch", "acquire", DENIED, NOT_ITS),
     ("describe_latch", "describe", NONE, NONE),
     ("delete_latch", "acquire", NONE, NONE),
+    ("campaign", "acquire", DENIED, NOT_ITS),
+    ("proclaim", "acquire", DENIED, NOT_ITS),
+    ("resign", "release", DENIED, NOT_ITS),
+    ("leader", "describe", NONE, NONE),
 ];
 
 /// The owner, and those who may not: another team, its admin, and one whom no rule mentions.
@@ -180,9 +191,9 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             "session_id" => text(about.session_id),
             "session_digest" => text(about.digest),
             "owner" => text("ci"),
-            "reason" => text("why"),
+            "reason" | "value" => text("why"),
             "permits" | "count" | "by" => Value::U32(1),
-            "fencing_token" => Value::U64(1),
+            "fencing_token" | "term" => Value::U64(1),
             "permit_ids" => Value::List(vec![text(&"0".repeat(32))]),
             "locks" => {
                 let Kind::Message(lock) = field.kind() else {
@@ -203,7 +214,8 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             }
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
             | "within" | "hold_at_least" | "preempt" | "client_name" | "request_id"
-            | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size" | "page_token" => {
+            | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size" | "page_token"
+            | "after_revision" => {
                 continue;
             }
             other => panic!("{}: what is {other} to be?", of.name()),

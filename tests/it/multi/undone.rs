@@ -220,6 +220,7 @@ async fn an_answer_that_nobody_takes_is_given_back_at_once() {
                     wait,
                     request_id: RequestId::parse(id, limits).unwrap(),
                     min_replica_acks: 0,
+                    end_on_deadlock: false,
                     note: None,
                     account: Account::default(),
                 };

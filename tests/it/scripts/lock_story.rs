@@ -12,6 +12,7 @@ use lockkeeper_store::{
 };
 
 use super::{
+    election::Elections,
     lock_words::{
         LOCKS, SESSION, WORDS, hold_of, in_session, mode, mode_of, name_of, note, note_shown,
         refusal, released, renewal, vouched_for,
@@ -39,6 +40,7 @@ struct Locks {
     mask: Mask,
     /// If commands are used that are no scripts: it remembers counters from call to call.
     native: Option<Scripts>,
+    elections: Elections,
 }
 
 // === impl Locks ===
@@ -50,6 +52,7 @@ impl Teller for Locks {
         let locks = LOCKS
             .iter()
             .flat_map(|lock| [keys::channel(lock), keys::rw_channel(lock)]);
+        let locks = locks.chain([keys::election(LOCKS[0])]);
         let owners = LISTENERS.map(|owner| keys::fair_channel(LOCKS[0], owner));
         locks.chain(owners).collect()
     }
@@ -59,6 +62,7 @@ impl Teller for Locks {
             config: config(),
             mask: Mask::new(stage.store.now_micros().await),
             native: None,
+            elections: Elections::default(),
         }
     }
 
@@ -204,7 +208,8 @@ impl Locks {
                 forced.map(|forced| self.forced(forced.as_ref()))
             }
             ["preempt", token, reason, grace] => {
-                let token = self.mask.token(token);
+                let place = token.strip_prefix('T').unwrap().parse().unwrap();
+                let token = self.mask.token(place);
                 let forced = scripts.force_release(on, reason, time(grace), Some(token), 3);
                 forced.await.map(|forced| self.forced(forced.as_ref()))
             }
@@ -238,7 +243,13 @@ impl Locks {
                 let prefix = prefix.trim_matches('/');
                 walk(scripts, prefix).await
             }
-            _ => return notify(scripts, on, words).await,
+            _ => {
+                if let Some(outcome) = notify(scripts, on, words).await {
+                    return Some(outcome);
+                }
+                let elections = &mut self.elections;
+                return elections.call(scripts, &mut self.mask, on, words).await;
+            }
         };
         Some(outcome)
     }
@@ -395,11 +406,12 @@ type MakeKey = fn() -> Bytes;
 
 /// More keys of the first lock, by what stories call them. Of the owners' read holds there are
 /// those of the first two listeners.
-const OTHERS: [(&str, MakeKey); 14] = [
+const OTHERS: [(&str, MakeKey); 15] = [
     ("note", || keys::note(LOCKS[0])),
     ("x:note", || keys::reader_note(LOCKS[0], "x")),
     ("y:note", || keys::reader_note(LOCKS[0], "y")),
     ("told", || keys::holders_reached(LOCKS[0], "7")),
+    ("election", || keys::election(LOCKS[0]).into()),
     ("forced", || keys::forced(LOCKS[0])),
     ("queue", || keys::queue(LOCKS[0])),
     ("deadlines", || keys::queue_deadlines(LOCKS[0])),

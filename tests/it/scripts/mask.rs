@@ -51,6 +51,11 @@ impl Mask {
         self.times.contains(&micros)
     }
 
+    /// The token that is shown as `T` and this place.
+    pub(super) fn token(&self, place: usize) -> u64 {
+        self.tokens[place - 1].unsigned_abs()
+    }
+
     /// A reply, also if it stands in a text; arrays as pairs.
     pub(super) fn shown(&mut self, value: &Value) -> String {
         match value {
@@ -95,12 +100,6 @@ impl Mask {
         } else {
             number.to_string()
         }
-    }
-
-    /// The token that was shown so.
-    pub(super) fn token(&self, shown: &str) -> u64 {
-        let place: usize = shown.strip_prefix('T').unwrap().parse().unwrap();
-        self.tokens[place - 1].try_into().unwrap()
     }
 }
 

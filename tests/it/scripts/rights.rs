@@ -146,6 +146,13 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         };
         errors.extend(scripts.renew(&[renewal]).await.error);
         errors.extend(scripts.inspect(&name, 10).await.err());
+        let seen = scripts.inspect(&name, 1).await.map(|seen| seen.token);
+        if let (Mode::Fair, Ok(term)) = (mode, seen) {
+            let proclaimed = scripts.proclaim(&name, "x", term, "app", round).await;
+            errors.extend(proclaimed.err());
+            let after = Some(u64::MAX >> 11);
+            errors.extend(scripts.inspect_election(&name, after).await.err());
+        }
         let release = scripts.release(hold("x"), None, secs(60), Some("g"));
         errors.extend(release.await.err());
         errors.extend(scripts.undo(hold("x"), attempt(None, "a")).await.err());

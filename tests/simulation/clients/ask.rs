@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use lockkeeper_access::Account;
-use lockkeeper_coordinator::{Answer, Delivery, Error, Grant, Operation, Reply, Tried};
+use lockkeeper_coordinator::{Answer, Delivery, Error, Grant, Operation, Reply, Tried, WaitEnd};
 use lockkeeper_store::script::CallError;
 use tokio::{
     sync::mpsc,
@@ -150,7 +150,7 @@ fn read(answer: Option<Answer>, kind: Kind, history: &History) -> Told {
             take(delivery, history)
         }
         Some(Answer::Tried(Tried::Busy { .. })) => Told::Busy,
-        Some(Answer::NotGranted(ended)) if ended.cancelled => Told::Cancelled,
+        Some(Answer::NotGranted(ended)) if ended.why == WaitEnd::Cancelled => Told::Cancelled,
         Some(Answer::NotGranted(_)) => Told::TimedOut,
         Some(Answer::Released(left)) => Told::Released(left),
         Some(Answer::Renewed(grant)) => Told::Renewed(seen(&grant, history)),

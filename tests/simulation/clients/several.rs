@@ -105,6 +105,7 @@ impl Several {
             wait,
             request_id: None,
             min_replica_acks: 0,
+            end_on_deadlock: false,
             account: Account::default(),
         };
         let operation = match kind {

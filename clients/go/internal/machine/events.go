@@ -156,6 +156,8 @@ type Failure struct {
 	Reason pb.NotGrantedReason
 	// HolderLease is the holder's remaining lease; 0 if it is not known.
 	HolderLease time.Duration
+	// HolderNote is the holder's note; nil if it gave none.
+	HolderNote *pb.Note
 	// Loss is why the grant was lost.
 	Loss Loss
 	// Status is the answer of a coordinator that refused.
@@ -178,4 +180,6 @@ type Loss struct {
 	Reason pb.LostReason
 	// Detail is the operator's reason, or why the session ended. May be empty.
 	Detail string
+	// ValidUntil is until when no other owner can acquire the lock; 0 if one may hold it already.
+	ValidUntil Instant
 }

@@ -233,6 +233,7 @@ func (m *Machine) onLost(gone holding, loss Loss) {
 func (m *Machine) lose(it *grant, loss Loss) Loss {
 	m.removeGrant(it)
 	loss.Name, loss.Token = it.holding.name(), it.holding.token()
+	loss.ValidUntil = min(loss.ValidUntil, it.validUntil)
 	for _, guard := range it.guards {
 		if guard.loss != nil {
 			continue

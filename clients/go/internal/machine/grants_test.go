@@ -231,8 +231,26 @@ func TestALostNotice(t *testing.T) {
 	if loss.Reason != pb.LostReason_LOST_REASON_FORCE_RELEASED || loss.Detail != "by hand" {
 		t.Fatalf("%v", loss)
 	}
+	if loss.ValidUntil != 0 {
+		t.Fatalf("another owner may hold it, but not before %v", loss.ValidUntil)
+	}
 	w.receive(notice)
 	w.quiet() // it is lost once
+}
+
+func TestALostNoticeSaysUntilWhenNobodyElseHoldsIt(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{
+		time.Second: time.Second, 2 * lease: lease, // it cannot be longer than the lease
+	} {
+		w := open(t)
+		guard := w.hold("a", 7)
+		notice := lostNotice(lock("a", 7), pb.LostReason_LOST_REASON_FORCE_RELEASED, "by hand")
+		notice.GetLost().ValidFor = durationpb.New(given)
+		w.receive(notice)
+		if left := guard.Loss().ValidUntil - w.now; left != want {
+			t.Fatalf("%v of %v", left, given)
+		}
+	}
 }
 
 func TestALostNoticeOfAnOlderGrantIsIgnored(t *testing.T) {

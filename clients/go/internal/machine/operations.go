@@ -267,11 +267,13 @@ func outcome(frame *pb.SessionResponse) ([]holding, *Failure) {
 			return locks([]*pb.Grant{it.Tried.Grant}), nil
 		}
 		refused.HolderLease = it.Tried.HolderRemainingLease.AsDuration()
+		refused.HolderNote = it.Tried.HolderNote
 	case *pb.SessionResponse_TriedAll:
 		if it.TriedAll.Acquired {
 			return locks(it.TriedAll.Grants), nil
 		}
 		refused.HolderLease = it.TriedAll.HolderRemainingLease.AsDuration()
+		refused.HolderNote = it.TriedAll.HolderNote
 	case *pb.SessionResponse_PermitsTried:
 		if it.PermitsTried.Acquired {
 			return permits([]*pb.PermitGrant{it.PermitsTried.Grant}), nil
@@ -279,6 +281,7 @@ func outcome(frame *pb.SessionResponse) ([]holding, *Failure) {
 	case *pb.SessionResponse_NotGranted:
 		refused.Reason = it.NotGranted.Reason
 		refused.HolderLease = it.NotGranted.HolderRemainingLease.AsDuration()
+		refused.HolderNote = it.NotGranted.HolderNote
 	case *pb.SessionResponse_PermitsNotGranted:
 		refused.Reason = it.PermitsNotGranted.Reason
 	case *pb.SessionResponse_LatchNotOpened:

@@ -48,13 +48,14 @@ func TestAnAnswerTwiceCountsOnce(t *testing.T) {
 }
 
 func TestNotGranted(t *testing.T) {
+	note := &pb.Note{Reason: "release"}
 	frames := map[string]*pb.SessionResponse{
 		"not_granted": {Response: &pb.SessionResponse_NotGranted{NotGranted: &pb.NotGranted{
 			Reason:               pb.NotGrantedReason_NOT_GRANTED_REASON_WAIT_TIMEOUT,
-			HolderRemainingLease: durationpb.New(lease),
+			HolderRemainingLease: durationpb.New(lease), HolderNote: note,
 		}}},
 		"tried": {Response: &pb.SessionResponse_Tried{Tried: &pb.TryAcquireResponse{
-			HolderRemainingLease: durationpb.New(lease),
+			HolderRemainingLease: durationpb.New(lease), HolderNote: note,
 		}}},
 	}
 	for name, frame := range frames {
@@ -64,6 +65,7 @@ func TestNotGranted(t *testing.T) {
 		w.receive(frame)
 		failure := take[Done](w).Failure
 		if failure.Kind != NotGranted || failure.Name != "a" || failure.HolderLease != lease ||
+			failure.HolderNote != note ||
 			failure.Reason != pb.NotGrantedReason_NOT_GRANTED_REASON_WAIT_TIMEOUT {
 			t.Fatalf("%s: %v", name, failure)
 		}

@@ -343,6 +343,9 @@ func (m *Machine) onReceived(frame *pb.SessionResponse) {
 		m.session.ResumeToken = it.Opened.ResumeToken
 	case *pb.SessionResponse_Lost:
 		loss := Loss{Reason: it.Lost.Reason, Detail: it.Lost.Detail}
+		if left := it.Lost.ValidFor.AsDuration(); left > 0 {
+			loss.ValidUntil = m.now + left
+		}
 		m.onLost(holding{lock: it.Lost.Grant}, loss)
 	case *pb.SessionResponse_PermitsLost:
 		m.onLost(holding{permits: it.PermitsLost.Grant}, Loss{Reason: it.PermitsLost.Reason})

@@ -2,8 +2,9 @@
 
 import { NotGrantedError } from "../errors.js";
 import type { NotGrantedReason } from "../errors.js";
+import { holderNote } from "../note.js";
 import type { Duration } from "../proto/google/protobuf/duration.js";
-import type { Waiting as WireWaiting } from "../proto/lockkeeper/v1/lock.js";
+import type { NotGranted, Waiting as WireWaiting } from "../proto/lockkeeper/v1/lock.js";
 import type { Waiting } from "./events.js";
 import { ofLock, ofPermits } from "./holding.js";
 import type { Holding } from "./holding.js";
@@ -31,19 +32,19 @@ export function answerOf({ $case, value }: Response): Answer {
     case "tried":
       return value.acquired && value.grant !== undefined
         ? granted([ofLock(value.grant)])
-        : notGranted("WAIT_TIMEOUT", value.holderRemainingLease);
+        : heldByOther("WAIT_TIMEOUT", value);
     case "triedAll":
       return value.acquired
         ? granted(value.grants.map(ofLock))
-        : notGranted("WAIT_TIMEOUT", value.holderRemainingLease);
+        : heldByOther("WAIT_TIMEOUT", value);
     case "permitsTried":
       return value.acquired && value.grant !== undefined
         ? granted([ofPermits(value.grant)])
-        : notGranted("WAIT_TIMEOUT", undefined, value.available);
+        : notGranted("WAIT_TIMEOUT", value.available);
     case "notGranted":
-      return notGranted(notGrantedReason(value.reason), value.holderRemainingLease);
+      return heldByOther(notGrantedReason(value.reason), value);
     case "permitsNotGranted":
-      return notGranted(notGrantedReason(value.reason), undefined, value.available);
+      return notGranted(notGrantedReason(value.reason), value.available);
     case "latchNotOpened":
       return notGranted(notGrantedReason(value.reason));
     case "renewed":
@@ -59,10 +60,17 @@ function granted(holdings: Holding[]): Answer {
   return { kind: "granted", holdings };
 }
 
-function notGranted(reason: NotGrantedReason, lease?: Duration, available?: number): Answer {
+function notGranted(reason: NotGrantedReason, available?: number): Answer {
+  const of = (name: string): NotGrantedError =>
+    new NotGrantedError(name, reason, undefined, available);
+  return { kind: "not_granted", of };
+}
+
+function heldByOther(reason: NotGrantedReason, answer: Omit<NotGranted, "reason">): Answer {
+  const { holderRemainingLease: lease, holderNote: note } = answer;
   const remaining = lease === undefined ? undefined : toMs(lease);
   const of = (name: string): NotGrantedError =>
-    new NotGrantedError(name, reason, remaining, available);
+    new NotGrantedError(name, reason, remaining, undefined, note);
   return { kind: "not_granted", of };
 }
 
@@ -89,6 +97,7 @@ function ofWaiting(name: string, waiting: WireWaiting | undefined): Waiting {
     name,
     position: waiting?.position ?? 0,
     ...remaining(waiting?.holderRemainingLease),
+    ...holderNote(waiting?.holderNote),
   };
 }
 

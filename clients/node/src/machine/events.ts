@@ -1,6 +1,6 @@
 /** What goes into the session machine, what comes out of it, and its constants. */
 
-import type { LockkeeperError } from "../errors.js";
+import type { HolderNote, LockkeeperError } from "../errors.js";
 import type { SessionRequest, SessionResponse } from "../proto/lockkeeper/v1/session.js";
 import type { GuardEntry } from "./entries.js";
 import type { Response } from "./messages.js";
@@ -88,6 +88,8 @@ export interface Waiting {
   readonly position: number;
   /** The remaining lease of a lock's holder, or the time until the next lease of permits ends. */
   readonly holderRemainingLease?: number;
+  /** The note of a lock's holder, of any one if there are several. */
+  readonly holderNote?: HolderNote;
   /** The number of free permits of a semaphore. */
   readonly available?: number;
   /** The remaining count of a latch. */

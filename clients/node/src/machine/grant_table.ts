@@ -15,6 +15,8 @@ import type { Rhythm } from "./stream.js";
 export interface Loss {
   readonly reason: LostReason;
   readonly detail: string;
+  /** How long no other owner can acquire it from now on; 0 if unset. */
+  readonly validFor?: number;
 }
 
 /** The part of `valid_for` that may pass before an answer: a renewal has to follow an older one. */
@@ -235,8 +237,9 @@ export class GrantTable {
 }
 
 /** The error that reports the loss of a grant. */
-export function lostError({ holding }: GrantEntry, { reason, detail }: Loss): LockLostError {
-  return new LockLostError(holding.grant.name, reason, tokenOf(holding), detail);
+export function lostError({ holding }: GrantEntry, loss: Loss): LockLostError {
+  const { reason, detail, validFor } = loss;
+  return new LockLostError(holding.grant.name, reason, tokenOf(holding), detail, validFor);
 }
 
 /**

@@ -279,7 +279,9 @@ export class SessionMachine {
     switch (response.$case) {
       case "lost": {
         const { grant, reason, detail } = response.value;
-        this.#work.onLost(grant && ofLock(grant), { reason: lostReason(reason), detail }, now);
+        const validFor = toMs(response.value.validFor);
+        const loss = { reason: lostReason(reason), detail, validFor };
+        this.#work.onLost(grant && ofLock(grant), loss, now);
         return;
       }
       case "permitsLost": {

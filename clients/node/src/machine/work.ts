@@ -296,7 +296,8 @@ export class Work {
     const entry = gone && this.#grants.find(gone);
     // Without guards it is being released. A lower token is that of an older grant.
     if (entry && entry.guards.size > 0 && tokenOf(gone) >= tokenOf(entry.holding)) {
-      this.#lose(entry, loss, now);
+      const validFor = Math.max(0, Math.min(loss.validFor ?? 0, entry.validUntil - now));
+      this.#lose(entry, { ...loss, validFor }, now);
     }
   }
 

@@ -39,6 +39,23 @@ const lost = (reason: LostReason, fields: Partial<Grant> = {}, detail = ""): Res
   value: { grant: grant("a", { validFor: undefined, ...fields }), reason, detail },
 });
 
+describe("a notice of a loss", () => {
+  const validForOf = (given: number): unknown => {
+    const bench = Bench.up();
+    bench.held();
+    const { value } = lost(LostReason.FORCE_RELEASED) as Response & { $case: "lost" };
+    const validFor = toDuration(given);
+    return only(bench.frame({ $case: "lost", value: { ...value, validFor } }), "lost")[0]?.guard
+      .loss?.validFor;
+  };
+
+  test("says for how long nobody else can acquire the lock, at most until the lease ends", () => {
+    assert.equal(validForOf(0), 0);
+    assert.equal(validForOf(1_000), 1_000);
+    assert.equal(validForOf(2 * LEASE), LEASE);
+  });
+});
+
 /** The reasons of the guards that effects report as lost. */
 function losses(effects: readonly Effect[]): unknown[] {
   return only(effects, "lost").map(({ guard }) => guard.loss?.reason);

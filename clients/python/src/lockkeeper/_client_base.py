@@ -12,18 +12,19 @@ from lockkeeper._machine.messages import set_seconds
 from lockkeeper._options import mode_of
 from lockkeeper._session import SessionEvent
 from lockkeeper.errors import Error, Misconfigured, Refused, Unreachable
-from lockkeeper.v1 import lock_pb2, session_pb2
+from lockkeeper.v1 import admin_pb2, lock_pb2, session_pb2, types_pb2
 
 #: The time limit of a call without a session.
 CALL_TIMEOUT = 6.0
 
 #: The response of each call without a session.
 RESPONSES: dict[str, Any] = {
-    "TryAcquire": lock_pb2.TryAcquireResponse,
-    "Renew": lock_pb2.RenewResponse,
-    "Release": lock_pb2.ReleaseResponse,
-    "Describe": lock_pb2.DescribeResponse,
-    "CheckToken": lock_pb2.CheckTokenResponse,
+    "LockService/TryAcquire": lock_pb2.TryAcquireResponse,
+    "LockService/Renew": lock_pb2.RenewResponse,
+    "LockService/Release": lock_pb2.ReleaseResponse,
+    "LockService/Describe": lock_pb2.DescribeResponse,
+    "LockService/CheckToken": lock_pb2.CheckTokenResponse,
+    "LockAdminService/ForceRelease": admin_pb2.ForceReleaseResponse,
 }
 
 
@@ -109,11 +110,16 @@ def is_elsewhere(error: Error) -> bool:
 
 
 def try_acquire_of(
-    name: str, owner: str, lease: Seconds | None, mode: str, request_id: str
+    name: str,
+    owner: str,
+    lease: Seconds | None,
+    mode: str,
+    request_id: str,
+    note: types_pb2.Note | None,
 ) -> lock_pb2.TryAcquireRequest:
     """Return the request of an acquire without a session."""
     request = lock_pb2.TryAcquireRequest(
-        name=name, owner=owner, mode=mode_of(mode), request_id=request_id
+        name=name, owner=owner, mode=mode_of(mode), request_id=request_id, note=note
     )
     if lease is not None:
         set_seconds(request.lease, seconds_of(lease, "lease"))
@@ -125,4 +131,13 @@ def renew_of(name: str, owner: str, lease: Seconds | None, mode: str) -> lock_pb
     request = lock_pb2.RenewRequest(name=name, owner=owner, mode=mode_of(mode))
     if lease is not None:
         set_seconds(request.lease, seconds_of(lease, "lease"))
+    return request
+
+
+def force_release_of(
+    name: str, reason: str, grace_period: Seconds
+) -> admin_pb2.ForceReleaseRequest:
+    """Return the request of a forced release."""
+    request = admin_pb2.ForceReleaseRequest(name=name, reason=reason)
+    set_seconds(request.grace_period, seconds_of(grace_period, "grace_period"))
     return request

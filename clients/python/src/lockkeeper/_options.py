@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Union
 
 from lockkeeper._clock import Seconds, seconds_of
@@ -30,6 +30,16 @@ def mode_of(mode: str) -> types_pb2.LockMode:
     except KeyError:
         known = ", ".join(MODES)
         raise Misconfigured(f"mode: {mode!r} is unknown; use one of {known}") from None
+
+
+def note_of(reason: str, labels: Mapping[str, str] | None) -> types_pb2.Note | None:
+    """Return what the holder of a lock says to others; None if it says nothing."""
+    if not reason and not labels:
+        return None
+    try:
+        return types_pb2.Note(reason=reason, labels=dict(labels or {}))
+    except (TypeError, ValueError) as problem:
+        raise Misconfigured(f"reason or labels: {problem}") from None
 
 
 class Target(NamedTuple):
@@ -88,11 +98,13 @@ class Options:
         owner: str | None,
         min_replica_acks: int,
         patience: Seconds | None,
+        note: types_pb2.Note | None = None,
     ) -> None:
         self.lease = None if lease is None else seconds_of(lease, "lease")
         self.owner = owner or ""
         self.min_replica_acks = min_replica_acks
         self.patience = None if patience is None else seconds_of(patience, "patience")
+        self.note = note
 
     def apply(self, request: Message) -> Message:
         """Set the options in a request."""
@@ -100,4 +112,6 @@ class Options:
         request.min_replica_acks = self.min_replica_acks
         if self.lease is not None:
             set_seconds(request.lease, self.lease)
+        if self.note is not None:
+            request.note.CopyFrom(self.note)
         return request

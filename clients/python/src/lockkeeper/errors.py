@@ -25,6 +25,7 @@ _WHY_LOST = {
     "TAKEN_OVER": "another owner holds it",
     "STORE_UNREACHABLE": "the store was unreachable until the lease ended",
     "FORCE_RELEASED": "an operator force-released it",
+    "CLOCK_STEPPED": "the store's clock stepped and ended the lease",
 }
 
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
@@ -73,6 +74,7 @@ class NotGranted(Error, TimeoutError):
         reason: str,
         holder_remaining_lease: float | None = None,
         available: int | None = None,
+        holder_note: types_pb2.Note | None = None,
     ) -> None:
         """Describe the end of a wait."""
         super().__init__(f"{name}: not granted within the time to wait")
@@ -84,24 +86,38 @@ class NotGranted(Error, TimeoutError):
         self.holder_remaining_lease = holder_remaining_lease
         #: The number of free permits, for a semaphore.
         self.available = available
+        #: Why the holder holds the lock, with its `reason` and `labels`, of any one if there are
+        #: several; None if it gave no note.
+        self.holder_note = holder_note
 
 
 class LockLost(Error):
     """The lock or the permits were lost before they were released."""
 
-    def __init__(self, name: str, reason: str, fencing_token: int = 0, detail: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        reason: str,
+        fencing_token: int = 0,
+        detail: str = "",
+        valid_for: float = 0.0,
+    ) -> None:
         """Describe a loss."""
         words = (_WHY_LOST.get(reason, ""), detail)
         super().__init__(f"{name}: lost: {': '.join(filter(None, words)) or 'no reason given'}")
         #: The lock or the semaphore.
         self.name = name
-        #: ``"EXPIRED"``, ``"TAKEN_OVER"``, ``"STORE_UNREACHABLE"``, ``"FORCE_RELEASED"``, or
-        #: ``"UNSPECIFIED"`` if the session has ended.
+        #: ``"EXPIRED"``, ``"TAKEN_OVER"``, ``"STORE_UNREACHABLE"``, ``"FORCE_RELEASED"``,
+        #: ``"CLOCK_STEPPED"``, or ``"UNSPECIFIED"`` if the session has ended.
         self.reason = reason
         #: The fencing token of the lost grant; 0 for permits.
         self.fencing_token = fencing_token
         #: The operator's reason for a forced release, or why the session has ended; may be empty.
         self.detail = detail
+        #: How long no other owner can acquire the lock, in seconds from when the loss was reported:
+        #: the grace period of a forced release. Stop within it and release the lock, which ends
+        #: the period. 0 if another owner may hold the lock already.
+        self.valid_for = valid_for
 
 
 class Refused(Error):

@@ -11,8 +11,8 @@ GONE = Unreachable("http://one:1", "Connection refused")
 FORCED = types_pb2.LOST_REASON_FORCE_RELEASED
 
 
-def lost(what, reason=FORCED, detail="maintenance"):
-    return session_pb2.GrantLost(grant=what, reason=reason, detail=detail)
+def lost(what, reason=FORCED, detail="maintenance", valid_for=None):
+    return session_pb2.GrantLost(grant=what, reason=reason, detail=detail, valid_for=valid_for)
 
 
 def renewed(what):
@@ -258,7 +258,16 @@ def test_a_notice_loses_at_once_with_its_reason():
     world.receive(lost=lost(grant()))
     error = world.one(ev.Lost).error
     assert (error.reason, error.detail, error.fencing_token) == ("FORCE_RELEASED", "maintenance", 7)
+    assert error.valid_for == 0
     assert guard
+
+
+@pytest.mark.parametrize(("given", "left"), [(1, 1), (2 * LEASE, LEASE)])
+def test_a_notice_says_for_how_long_nobody_else_holds_it(given, left):
+    world = World().quiet()
+    world.hold()
+    world.receive(lost=lost(grant(), valid_for=duration(given)))
+    assert world.one(ev.Lost).error.valid_for == left
 
 
 def test_permits_are_lost_as_a_whole():

@@ -10,7 +10,7 @@ use std::{
 
 use prost::Message as _;
 
-const SERVICES: [&str; 4] = ["admin", "latch", "lock", "semaphore"];
+const SERVICES: [&str; 5] = ["admin", "election", "latch", "lock", "semaphore"];
 
 #[test]
 fn the_committed_code_is_what_proto_says() -> Result<(), Box<dyn std::error::Error>> {

@@ -17,7 +17,7 @@ const SERVICES: i32 = 6;
 /// Of a message and of an enum or service.
 const FIELDS: i32 = 2;
 
-const PAGES: [(&str, &str, &[&str]); 6] = [
+const PAGES: [(&str, &str, &[&str]); 7] = [
     ("locks", "Locks", &["lock_service", "lock"]),
     ("sessions", "Sessions", &["session"]),
     (
@@ -26,6 +26,7 @@ const PAGES: [(&str, &str, &[&str]); 6] = [
         &["semaphore_service", "semaphore"],
     ),
     ("latches", "Latches", &["latch_service", "latch"]),
+    ("elections", "Elections", &["election_service", "election"]),
     ("admin", "Administration", &["admin_service", "admin"]),
     ("types", "Types", &["types"]),
 ];

@@ -206,7 +206,7 @@ impl Machine {
                 RunTarget::Permits { .. } => "too few permits are free",
             },
             NotGrantedReason::Cancelled => "the wait was cancelled",
-            NotGrantedReason::Unspecified => "not granted",
+            NotGrantedReason::Deadlock | NotGrantedReason::Unspecified => "not granted",
         };
         self.say(format!("{}: {why}, {busy}", self.plan.target.names()));
         self.close(self.plan.conflict_exit_code);

@@ -4,7 +4,9 @@ use lockkeeper_coordinator::{Answer, Error, Invalid, Operation};
 
 use crate::grpc::{
     convert::{self, Requests},
-    convert_permits as permits, latch, multi,
+    convert_permits as permits, election,
+    explain::explained,
+    latch, multi,
     pb::{self, session_request::Request, session_response::Response},
     viewer::Viewer,
 };
@@ -34,6 +36,7 @@ pub(in crate::grpc) fn operation(
         ReleaseAll: release_all,
         Renew: renew,
         Describe: describe,
+        Explain: explain,
         CheckToken: check_token,
         AcquirePermits: acquire_permits,
         TryAcquirePermits: try_acquire_permits,
@@ -46,6 +49,10 @@ pub(in crate::grpc) fn operation(
         AwaitLatch: await_latch,
         DescribeLatch: describe_latch,
         DeleteLatch: delete_latch,
+        Campaign: campaign,
+        Proclaim: proclaim,
+        Resign: resign,
+        Leader: leader,
         ;
         Some(Request::Open(_) | Request::Resume(_)) => {
             refused("the session of this stream is open already")
@@ -70,6 +77,7 @@ pub(in crate::grpc) fn response(answer: Answer, viewer: &Viewer) -> Result<Respo
         Answer::ReleasedAll(locks) => Response::ReleasedAll(multi::released(locks)),
         Answer::Renewed(grant) => Response::Renewed(convert::renewed(&grant)),
         Answer::Described(seen) => Response::Described(convert::described(seen, viewer)),
+        Answer::Explained(seen) => Response::Explained(explained(seen, viewer)),
         Answer::TokenChecked(it) => Response::TokenChecked(convert::token_checked(it)),
         Answer::WaitingForPermits(it) => Response::WaitingForPermits(permits::waiting(it)),
         Answer::PermitsGranted(it) => Response::PermitsGranted(permits::granted(it)?),
@@ -90,6 +98,10 @@ pub(in crate::grpc) fn response(answer: Answer, viewer: &Viewer) -> Result<Respo
         Answer::LatchDeleted(deleted) => {
             Response::LatchDeleted(pb::DeleteLatchResponse { deleted })
         }
+        Answer::Elected(it) => Response::Elected(election::elected(it)?),
+        Answer::Proclaimed(revision) => Response::Proclaimed(pb::ProclaimResponse { revision }),
+        Answer::Resigned(left) => Response::Resigned(election::resigned(left)),
+        Answer::LeaderSeen(seen) => Response::LeaderSeen(election::leader_seen(seen, viewer)),
         Answer::Failed(error) => return Err(error),
     })
 }

@@ -18,6 +18,7 @@ mod renew;
 mod seen_counters;
 mod verbs;
 mod vote;
+mod waits;
 
 pub use encoding::wakes;
 pub use force::{Forced, ForcedRecord};
@@ -36,3 +37,4 @@ pub(super) use partitions::{Answer, grouped};
 pub use partitions::{Batch, StoreClock};
 pub(super) use renew::not_renewed;
 pub use renew::{Renewal, Renewals, Renewed};
+pub use waits::SharedWaits;

@@ -30,6 +30,7 @@ mod tests;
 mod voter;
 mod voters;
 mod votes;
+mod waits;
 
 pub(super) use voters::Quorum;
 pub use voters::QuorumMember;

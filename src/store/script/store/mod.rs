@@ -1,5 +1,6 @@
 //! The coordinator's handle: one store, or a quorum of several.
 
+mod election;
 mod holders;
 mod latch;
 mod locks;
@@ -10,7 +11,9 @@ mod permits;
 mod scripts;
 mod sessions;
 mod turns;
+mod waits;
 
+pub use election::{ElectionInspected, Proclaimed, Recorded};
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use locks::QueuePositions;
 pub use multi::{AcquiredAll, AttemptAll, Member, MemberGrant, Members, ReleasedMember};

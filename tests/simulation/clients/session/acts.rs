@@ -111,6 +111,7 @@ impl Life {
             request_id: self.request_id(),
             min_replica_acks: 0,
             hold_at_least: None,
+            end_on_deadlock: false,
             account: Account::default(),
         };
         let in_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());

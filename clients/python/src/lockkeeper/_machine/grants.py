@@ -8,6 +8,7 @@ from typing import Callable
 from lockkeeper._machine.events import Effect, Extended, Failed, Granted, Lost, Message
 from lockkeeper._machine.messages import (
     Request,
+    is_lock,
     keys_of,
     release_of,
     renewal_of,
@@ -15,7 +16,7 @@ from lockkeeper._machine.messages import (
     token_of,
 )
 from lockkeeper._machine.timers import Timers
-from lockkeeper.errors import Error, LockLost
+from lockkeeper.errors import Error, LockLost, lost_reason
 
 #: The part of `valid_for` after which a grant is renewed before its guard is delivered.
 _STALE = 1 / 3
@@ -182,7 +183,7 @@ class Grants:
         if not holding.guards:
             return
         if holding.valid_until <= now:
-            self.lose(now, holding, "EXPIRED")
+            self.lose(now, holding, _loss(holding.grant, "EXPIRED"))
             return
         if can_renew and not holding.renewing and holding.renew_at is not None:
             if holding.renew_at <= now:
@@ -232,7 +233,7 @@ class Grants:
         """Lose what a renewal was about, unless it is a newer grant than the renewal knew."""
         holding = self.find(renewal)
         if holding and token_of(holding.grant) <= token:
-            self.lose(now, holding, reason)
+            self.lose(now, holding, _loss(holding.grant, reason))
 
     def token(self, renewal: Message) -> int:
         """Return the fencing token of the grant that a request is about; 0 without one."""
@@ -250,23 +251,25 @@ class Grants:
 
     # --- losses
 
-    def on_lost(self, now: float, grant: Message, reason: str, detail: str) -> None:
+    def on_lost(self, now: float, notice: Message) -> None:
         """Lose a grant that a notice is about, unless it is about an older grant."""
-        holding = self.find(grant)
-        if holding is None:
+        holding = self.find(notice.grant)
+        if holding is None or token_of(notice.grant) < token_of(holding.grant):
             return
-        if token_of(grant) < token_of(holding.grant):
-            return
-        self.lose(now, holding, reason, detail)
+        detail, left = "", 0.0
+        if is_lock(notice.grant):
+            detail = notice.detail
+            left = max(0.0, min(seconds(notice.valid_for), holding.valid_until - now))
+        self.lose(now, holding, _loss(holding.grant, lost_reason(notice.reason), detail, left))
 
-    def lose(self, now: float, holding: Holding, reason: str, detail: str = "") -> None:
+    def lose(self, now: float, holding: Holding, loss: LockLost) -> None:
         """Report a loss to the guards of a holding."""
         self._remove(holding)
         for guard_id in list(holding.guards):
             guard = self.guards[guard_id]
             if guard.loss is not None:
                 continue
-            guard.loss = _loss(holding.grant, reason, detail)
+            guard.loss = loss
             if guard.unconfirmed:
                 # Of several locks the others are still held.
                 self._emit(Failed(guard_id, guard.loss))
@@ -292,5 +295,5 @@ def _valid_until(guard: Guard) -> float:
     return min(holding.valid_until for holding in guard.holdings)
 
 
-def _loss(grant: Message, reason: str, detail: str) -> LockLost:
-    return LockLost(grant.name, reason, token_of(grant), detail)
+def _loss(grant: Message, reason: str, detail: str = "", valid_for: float = 0.0) -> LockLost:
+    return LockLost(grant.name, reason, token_of(grant), detail, valid_for)

@@ -19,7 +19,7 @@ from lockkeeper._machine.messages import (
 )
 from lockkeeper._machine.operations import RETRY_PAUSE, Operation, Operations, Purpose
 from lockkeeper._machine.stream import Attempts, Down, Ended, Opening, State, Up
-from lockkeeper.errors import Error, Refused, SessionEnded, Unreachable, lost_reason
+from lockkeeper.errors import Error, Refused, SessionEnded, Unreachable
 from lockkeeper.v1 import session_pb2
 
 #: The cause of an end that the user asked for.
@@ -275,8 +275,7 @@ class Machine:
     def _on_frame(self, now: float, frame: session_pb2.SessionResponse, kind: str) -> None:
         response: ev.Message = getattr(frame, kind)
         if kind in ("lost", "permits_lost"):
-            detail = response.detail if kind == "lost" else ""
-            self._grants.on_lost(now, response.grant, lost_reason(response.reason), detail)
+            self._grants.on_lost(now, response)
         elif kind in ("at_risk", "recovered", "going_away", "opened"):
             self._on_session_frame(now, kind, response)
         elif kind.startswith("waiting"):

@@ -137,10 +137,14 @@ def refusal_in(name: str, kind: str, response: Message) -> Error:
         reason = not_granted_reason(response.reason)
     if kind in ("permits_not_granted", "permits_tried"):
         return NotGranted(name, reason, available=response.available)
-    lease = None
-    if kind != "latch_not_opened" and response.HasField("holder_remaining_lease"):
+    if kind == "latch_not_opened":
+        return NotGranted(name, reason)
+    lease = note = None
+    if response.HasField("holder_remaining_lease"):
         lease = seconds(response.holder_remaining_lease)
-    return NotGranted(name, reason, holder_remaining_lease=lease)
+    if response.HasField("holder_note"):
+        note = response.holder_note
+    return NotGranted(name, reason, holder_remaining_lease=lease, holder_note=note)
 
 
 def loss_in(error: Refused) -> str | None:

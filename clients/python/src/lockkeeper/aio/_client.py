@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Callable, TypeVar
 
@@ -16,6 +16,7 @@ from lockkeeper._client_base import (
     CALL_TIMEOUT,
     RESPONSES,
     ClientBase,
+    force_release_of,
     is_elsewhere,
     renew_of,
     try_acquire_of,
@@ -24,12 +25,12 @@ from lockkeeper._clock import Seconds
 from lockkeeper._connect import Address, error_of
 from lockkeeper._holder import Defaults
 from lockkeeper._machine.events import Message
-from lockkeeper._options import LockName, Options, Target, mode_of
+from lockkeeper._options import LockName, Options, Target, mode_of, note_of
 from lockkeeper._session import Hooks, logger
 from lockkeeper.aio._lock import Latch, Lock, Semaphore
 from lockkeeper.aio._session import Session
 from lockkeeper.errors import Error, LockLost, Misconfigured, SessionEnded
-from lockkeeper.v1 import lock_pb2, types_pb2
+from lockkeeper.v1 import admin_pb2, lock_pb2, types_pb2
 
 _F = TypeVar("_F", bound=Callable[..., Awaitable[Any]])
 
@@ -134,6 +135,8 @@ class Client(ClientBase):
         min_replica_acks: int = 0,
         patience: Seconds | None = None,
         on_lost: Callable[[LockLost], None] | None = None,
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> Lock:
         """Make a lock, to be acquired by ``async with`` or `Lock.acquire`.
 
@@ -150,10 +153,14 @@ class Client(ClientBase):
                 grant.
             patience: How long to retry while the store does not answer. By default for the lease.
             on_lost: Called once if the lock is lost, by the event loop.
+            reason: Why the lock is held, for others to read: at most 256 bytes, without secrets.
+            labels: Labels for others to read, at most 8: keys of at most 64 bytes without ``=``,
+                values of at most 128 bytes.
 
         """
         target = Target.lock(name, mode)
-        options = Options(lease, owner, min_replica_acks, patience)
+        note = note_of(reason, labels)
+        options = Options(lease, owner, min_replica_acks, patience, note)
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
 
     def locks(
@@ -168,6 +175,8 @@ class Client(ClientBase):
         min_replica_acks: int = 0,
         patience: Seconds | None = None,
         on_lost: Callable[[LockLost], None] | None = None,
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> Lock:
         """Make a lock of several names, all of which are acquired or none.
 
@@ -175,7 +184,8 @@ class Client(ClientBase):
         are those of `lock`.
         """
         target = Target.locks(names, mode)
-        options = Options(lease, owner, min_replica_acks, patience)
+        note = note_of(reason, labels)
+        options = Options(lease, owner, min_replica_acks, patience, note)
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
 
     def semaphore(
@@ -226,19 +236,22 @@ class Client(ClientBase):
         owner: str = "",
         lease: Seconds | None = None,
         mode: str = "exclusive",
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> types_pb2.Grant | None:
         """Acquire a lock without a session if it is free; None if it has another holder.
 
         Nothing renews it: `renew` does. By default the coordinator makes the owner, which the grant
-        names, and the lease is the coordinator's (30 s).
+        names, and the lease is the coordinator's (30 s). `reason` and `labels` are those of `lock`.
 
         Raises:
             Unreachable: No coordinator answered.
             Refused: The coordinator refused the call.
 
         """
-        request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()))
-        response: lock_pb2.TryAcquireResponse = await self._unary("TryAcquire", request)
+        note = note_of(reason, labels)
+        request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()), note)
+        response: lock_pb2.TryAcquireResponse = await self._unary("LockService/TryAcquire", request)
         return response.grant if response.acquired else None
 
     async def renew(
@@ -251,7 +264,7 @@ class Client(ClientBase):
     ) -> types_pb2.Grant:
         """Renew a lock that is held without a session. Raises as `try_acquire` does."""
         request = renew_of(name, owner, lease, mode)
-        response: lock_pb2.RenewResponse = await self._unary("Renew", request)
+        response: lock_pb2.RenewResponse = await self._unary("LockService/Renew", request)
         return response.grant
 
     async def release(self, name: str, *, owner: str, mode: str = "exclusive") -> int:
@@ -262,13 +275,13 @@ class Client(ClientBase):
         request = lock_pb2.ReleaseRequest(
             name=name, owner=owner, mode=mode_of(mode), request_id=str(uuid.uuid4())
         )
-        return int((await self._unary("Release", request)).hold_count)
+        return int((await self._unary("LockService/Release", request)).hold_count)
 
     async def describe(self, name: str) -> lock_pb2.DescribeResponse:
         """Return the holders and the waiters of a lock. Raises as `try_acquire` does."""
         response: lock_pb2.DescribeResponse
         request = lock_pb2.DescribeRequest(name=name)
-        response = await self._either("describe", "Describe", request)
+        response = await self._either("describe", "LockService/Describe", request)
         return response
 
     async def check_token(self, name: str, fencing_token: int) -> bool:
@@ -277,8 +290,44 @@ class Client(ClientBase):
         A newer grant may follow at once. Raises as `try_acquire` does.
         """
         request = lock_pb2.CheckTokenRequest(name=name, fencing_token=fencing_token)
-        response = await self._either("check_token", "CheckToken", request)
+        response = await self._either("check_token", "LockService/CheckToken", request)
         return bool(response.current)
+
+    async def force_release(
+        self, name: str, *, reason: str, grace_period: Seconds = 0
+    ) -> admin_pb2.ForceReleaseResponse:
+        """Release a lock of any holders, for operators; needs the admin right.
+
+        Args:
+            name: The name of the lock.
+            reason: Why, for the holders and for the audit log.
+            grace_period: How long the lock stays closed to others at most, in seconds, while its
+                holders stop. It opens as soon as they have released it.
+
+        Raises:
+            Unreachable: No coordinator answered, or the call was lost on its way. It is not
+                repeated, because it could take the lock from the next holder.
+            Refused: The coordinator refused the call.
+
+        """
+        request = force_release_of(name, reason, grace_period)
+        self._check()
+        error: Error = SessionEnded("the client is closed")
+        for address in () if self._is_closed else self._addresses:
+            try:
+                await self._attempt(
+                    address, "LockService/Describe", lock_pb2.DescribeRequest(name=name)
+                )
+            except Error as failure:
+                if is_elsewhere(failure):
+                    error = failure
+                    await self._drop_channel(address)
+                    continue
+                # A refusal is an answer too: this coordinator is there.
+            response: admin_pb2.ForceReleaseResponse
+            response = await self._attempt(address, "LockAdminService/ForceRelease", request)
+            return response
+        raise error
 
     async def _either(self, kind: str, method: str, request: Message) -> Any:
         """Use the session if there is one."""
@@ -293,19 +342,25 @@ class Client(ClientBase):
         error: Error = SessionEnded("the client is closed")
         for address in () if self._is_closed else self._addresses:
             try:
-                call = self._channel(address).unary_unary(
-                    f"/lockkeeper.v1.LockService/{method}",
-                    type(request).SerializeToString,
-                    RESPONSES[method].FromString,
-                )
-                metadata = await self._connector.aio_metadata()
-                return await call(request, timeout=CALL_TIMEOUT, metadata=metadata)
-            except grpc.RpcError as failure:
-                error = error_of(address, failure)
+                return await self._attempt(address, method, request)
+            except Error as failure:
+                error = failure
                 if not is_elsewhere(error):
                     break
                 await self._drop_channel(address)
         raise error
+
+    async def _attempt(self, address: Address, method: str, request: Message) -> Any:
+        try:
+            call = self._channel(address).unary_unary(
+                f"/lockkeeper.v1.{method}",
+                type(request).SerializeToString,
+                RESPONSES[method].FromString,
+            )
+            metadata = await self._connector.aio_metadata()
+            return await call(request, timeout=CALL_TIMEOUT, metadata=metadata)
+        except grpc.RpcError as failure:
+            raise error_of(address, failure) from None
 
     def _channel(self, address: Address) -> grpc.aio.Channel:
         channel = self._channels.get(address)

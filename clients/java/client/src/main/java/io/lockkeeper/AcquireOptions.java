@@ -1,7 +1,9 @@
 package io.lockkeeper;
 
+import io.lockkeeper.v1.Note;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.Optional;
 
 /**
  * How to acquire. Immutable: each method returns a changed copy. The default waits without a limit
@@ -10,7 +12,8 @@ import java.util.Objects;
 public final class AcquireOptions {
 
     private static final AcquireOptions DEFAULTS =
-            new AcquireOptions(LockMode.EXCLUSIVE, null, null, null, 0, null);
+            new AcquireOptions(
+                    LockMode.EXCLUSIVE, null, null, null, 0, null, Note.getDefaultInstance());
 
     private final LockMode mode;
     private final String owner;
@@ -18,6 +21,7 @@ public final class AcquireOptions {
     private final Duration lease;
     private final int minReplicaAcks;
     private final Duration patience;
+    private final Note note;
 
     private AcquireOptions(
             LockMode mode,
@@ -25,13 +29,15 @@ public final class AcquireOptions {
             Duration waitLimit,
             Duration lease,
             int minReplicaAcks,
-            Duration patience) {
+            Duration patience,
+            Note note) {
         this.mode = mode;
         this.owner = owner;
         this.waitLimit = waitLimit;
         this.lease = lease;
         this.minReplicaAcks = minReplicaAcks;
         this.patience = patience;
+        this.note = note;
     }
 
     /**
@@ -50,8 +56,8 @@ public final class AcquireOptions {
      * @return the changed options
      */
     public AcquireOptions mode(LockMode mode) {
-        return new AcquireOptions(
-                Objects.requireNonNull(mode), owner, waitLimit, lease, minReplicaAcks, patience);
+        Objects.requireNonNull(mode);
+        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
     }
 
     /**
@@ -62,8 +68,8 @@ public final class AcquireOptions {
      * @return the changed options
      */
     public AcquireOptions owner(String owner) {
-        return new AcquireOptions(
-                mode, Objects.requireNonNull(owner), waitLimit, lease, minReplicaAcks, patience);
+        Objects.requireNonNull(owner);
+        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
     }
 
     /**
@@ -77,7 +83,7 @@ public final class AcquireOptions {
      */
     public AcquireOptions waitLimit(Duration waitLimit) {
         requireNotNegative("waitLimit", waitLimit);
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience);
+        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
     }
 
     /**
@@ -90,7 +96,7 @@ public final class AcquireOptions {
      */
     public AcquireOptions lease(Duration lease) {
         requireNotNegative("lease", lease);
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience);
+        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
     }
 
     /**
@@ -105,7 +111,7 @@ public final class AcquireOptions {
         if (minReplicaAcks < 0) {
             throw new MisconfiguredException("minReplicaAcks: must not be negative");
         }
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience);
+        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
     }
 
     /**
@@ -118,7 +124,32 @@ public final class AcquireOptions {
      */
     public AcquireOptions patience(Duration patience) {
         requireNotNegative("patience", patience);
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience);
+        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
+    }
+
+    /**
+     * Sets why the lock is held, for others to read. Permits have no notes.
+     *
+     * @param reason the reason: at most 256 bytes, without control characters and secrets
+     * @return the changed options
+     */
+    public AcquireOptions reason(String reason) {
+        return note(note.toBuilder().setReason(reason).build());
+    }
+
+    /**
+     * Adds a label for others to read, at most 8 of them. Permits have no notes.
+     *
+     * @param key the key: 1 to 64 bytes without {@code =}
+     * @param value the value: at most 128 bytes
+     * @return the changed options
+     */
+    public AcquireOptions label(String key, String value) {
+        return note(note.toBuilder().putLabels(key, value).build());
+    }
+
+    private AcquireOptions note(Note note) {
+        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
     }
 
     static void requireNotNegative(String field, Duration value) {
@@ -153,5 +184,10 @@ public final class AcquireOptions {
     /** Null for the session's lease. */
     Duration patience() {
         return patience;
+    }
+
+    /** Empty if it says nothing. */
+    Optional<Note> note() {
+        return Optional.of(note).filter(it -> !it.equals(Note.getDefaultInstance()));
     }
 }

@@ -23,7 +23,8 @@ final class Errors {
             return new RefusedException(message, code, it.reason(), it.metadata());
         } else if (failure instanceof Failure.NotGranted it) {
             String reason = it.reason().name().replace("NOT_GRANTED_REASON_", "");
-            return new NotGrantedException(message, it.name(), reason, it.remainingLease());
+            return new NotGrantedException(
+                    message, it.name(), reason, it.remainingLease(), it.holderNote());
         } else if (failure instanceof Failure.Lost it) {
             return lost(loss(it));
         }
@@ -32,7 +33,8 @@ final class Errors {
 
     static Loss loss(Failure.Lost lost) {
         LossReason reason = LossReason.of(lost.reason());
-        return new Loss(lost.name(), reason, lost.fencingToken(), lost.detail());
+        return new Loss(
+                lost.name(), reason, lost.fencingToken(), lost.detail(), lost.validFor());
     }
 
     static LockLostException lost(Loss loss) {
@@ -46,6 +48,7 @@ final class Errors {
             case TAKEN_OVER -> "another owner holds it";
             case STORE_UNREACHABLE -> "the store was unreachable until its lease ended";
             case FORCE_RELEASED -> "an operator force-released it";
+            case CLOCK_STEPPED -> "the store's clock stepped and ended its lease";
             case UNSPECIFIED -> "the session is over";
         };
     }

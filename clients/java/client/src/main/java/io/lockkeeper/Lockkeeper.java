@@ -225,6 +225,7 @@ public final class Lockkeeper implements AutoCloseable {
         request.setMode(options.mode().proto()).setOwner(owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
         lease(options).ifPresent(request::setLease);
+        options.note().ifPresent(request::setNote);
         SessionRequest frame = SessionRequest.newBuilder().setAcquire(request).build();
         Session current = session();
         return current.acquire(frame, options, isAsync, it -> new Grant(current, it));
@@ -235,6 +236,7 @@ public final class Lockkeeper implements AutoCloseable {
         request.setMode(options.mode().proto()).setOwner(owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
         lease(options).ifPresent(request::setLease);
+        options.note().ifPresent(request::setNote);
         SessionRequest frame = SessionRequest.newBuilder().setTryAcquire(request).build();
         Session current = session();
         return current.acquire(frame, options, isAsync, it -> new Grant(current, it));
@@ -292,6 +294,7 @@ public final class Lockkeeper implements AutoCloseable {
         request.addAllLocks(specs(names, options)).setOwner(owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
         lease(options).ifPresent(request::setLease);
+        options.note().ifPresent(request::setNote);
         SessionRequest frame = SessionRequest.newBuilder().setTryAcquireAll(request).build();
         Session current = session();
         return tried(current.acquire(frame, options, false, it -> new Grants(current, it)));
@@ -303,6 +306,7 @@ public final class Lockkeeper implements AutoCloseable {
         request.addAllLocks(specs(names, options)).setOwner(owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
         lease(options).ifPresent(request::setLease);
+        options.note().ifPresent(request::setNote);
         SessionRequest frame = SessionRequest.newBuilder().setAcquireAll(request).build();
         Session current = session();
         return current.acquire(frame, options, isAsync, it -> new Grants(current, it));

@@ -13,7 +13,9 @@ public enum LossReason {
     /** The store was unreachable until the lease ended. It may still have the grant. */
     STORE_UNREACHABLE,
     /** An operator force-released the lock; the detail has the operator's reason. */
-    FORCE_RELEASED;
+    FORCE_RELEASED,
+    /** The store's clock stepped forward, which ended the lease before its time. */
+    CLOCK_STEPPED;
 
     static LossReason of(LostReason reason) {
         return switch (reason) {
@@ -21,6 +23,7 @@ public enum LossReason {
             case LOST_REASON_TAKEN_OVER -> TAKEN_OVER;
             case LOST_REASON_STORE_UNREACHABLE -> STORE_UNREACHABLE;
             case LOST_REASON_FORCE_RELEASED -> FORCE_RELEASED;
+            case LOST_REASON_CLOCK_STEPPED -> CLOCK_STEPPED;
             default -> UNSPECIFIED;
         };
     }

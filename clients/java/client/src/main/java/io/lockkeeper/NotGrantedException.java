@@ -1,5 +1,6 @@
 package io.lockkeeper;
 
+import io.lockkeeper.v1.Note;
 import java.time.Duration;
 import java.util.Optional;
 
@@ -17,12 +18,20 @@ public final class NotGrantedException extends LockkeeperException {
     /** Null if it is not known. */
     private final Duration holderRemainingLease;
 
+    /** Null if there is none. */
+    private final Note holderNote;
+
     NotGrantedException(
-            String message, String name, String reason, Duration holderRemainingLease) {
+            String message,
+            String name,
+            String reason,
+            Duration holderRemainingLease,
+            Note holderNote) {
         super(message);
         this.name = name;
         this.reason = reason;
         this.holderRemainingLease = holderRemainingLease;
+        this.holderNote = holderNote;
     }
 
     /**
@@ -50,5 +59,14 @@ public final class NotGrantedException extends LockkeeperException {
      */
     public Optional<Duration> holderRemainingLease() {
         return Optional.ofNullable(holderRemainingLease);
+    }
+
+    /**
+     * Why the holder holds the lock, of any one if there are several.
+     *
+     * @return the note, with its reason and labels; empty if it gave none
+     */
+    public Optional<Note> holderNote() {
+        return Optional.ofNullable(holderNote);
     }
 }

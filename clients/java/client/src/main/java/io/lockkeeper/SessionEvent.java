@@ -1,5 +1,6 @@
 package io.lockkeeper;
 
+import io.lockkeeper.v1.Note;
 import java.time.Duration;
 import java.util.Optional;
 
@@ -10,8 +11,10 @@ import java.util.Optional;
  * @param detail the cause, or the name that is waited for; may be empty
  * @param remaining the time until a grant is lost ({@link Kind#AT_RISK}), or the remaining lease of
  *     the holder ({@link Kind#WAITING})
+ * @param holderNote why the holder holds the lock ({@link Kind#WAITING}); empty if it gave no note
  */
-public record SessionEvent(Kind kind, String detail, Optional<Duration> remaining) {
+public record SessionEvent(
+        Kind kind, String detail, Optional<Duration> remaining, Optional<Note> holderNote) {
 
     /** What has happened. */
     public enum Kind {

@@ -23,7 +23,8 @@ final class SessionListener {
         }
         SessionEvent.Kind kind = SessionEvent.Kind.valueOf(notice.kind().name());
         Optional<java.time.Duration> remaining = Optional.ofNullable(notice.remaining());
-        SessionEvent event = new SessionEvent(kind, notice.detail(), remaining);
+        var note = Optional.ofNullable(notice.holderNote());
+        SessionEvent event = new SessionEvent(kind, notice.detail(), remaining, note);
         // The failure of one call must not end the chain.
         last = last.handleAsync((unused, thrown) -> pass(event), executor);
     }

@@ -4,6 +4,7 @@ import io.grpc.ClientInterceptor;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.AbstractStub;
 import io.grpc.stub.MetadataUtils;
 import io.lockkeeper.internal.Failure;
 import io.lockkeeper.internal.Protos;
@@ -11,9 +12,13 @@ import io.lockkeeper.v1.CheckTokenRequest;
 import io.lockkeeper.v1.CheckTokenResponse;
 import io.lockkeeper.v1.DescribeRequest;
 import io.lockkeeper.v1.DescribeResponse;
+import io.lockkeeper.v1.ForceReleaseRequest;
+import io.lockkeeper.v1.ForceReleaseResponse;
 import io.lockkeeper.v1.Grant;
+import io.lockkeeper.v1.LockAdminServiceGrpc;
 import io.lockkeeper.v1.LockServiceGrpc;
 import io.lockkeeper.v1.LockServiceGrpc.LockServiceBlockingStub;
+import io.lockkeeper.v1.Note;
 import io.lockkeeper.v1.ReleaseRequest;
 import io.lockkeeper.v1.RenewRequest;
 import io.lockkeeper.v1.TryAcquireRequest;
@@ -67,14 +72,30 @@ public final class SessionlessLocks {
      */
     public Optional<Grant> tryAcquire(String name, String owner, Duration lease)
             throws InterruptedException {
-        TryAcquireRequest request =
-                TryAcquireRequest.newBuilder()
-                        .setName(name)
-                        .setOwner(owner)
-                        .setLease(Protos.toProto(lease))
-                        .setRequestId(UUID.randomUUID().toString())
-                        .build();
-        var answer = call(stub -> stub.tryAcquire(request));
+        return tryAcquire(name, owner, lease, Note.getDefaultInstance());
+    }
+
+    /**
+     * Acquires an exclusive lock if it is free, and tells others why. The same owner can acquire it
+     * again.
+     *
+     * @param name the name
+     * @param owner the owner, a secret of the caller such as a UUID
+     * @param lease the time for which the lock is held unless it is renewed
+     * @param note the reason and the labels, for others to read
+     * @return the grant, or nothing if the lock has another holder; count its {@code valid_for}
+     *     from before this call
+     * @throws InterruptedException if the thread is interrupted between two attempts
+     */
+    public Optional<Grant> tryAcquire(String name, String owner, Duration lease, Note note)
+            throws InterruptedException {
+        TryAcquireRequest.Builder request = TryAcquireRequest.newBuilder();
+        request.setName(name).setOwner(owner).setLease(Protos.toProto(lease));
+        request.setRequestId(UUID.randomUUID().toString());
+        if (!note.equals(Note.getDefaultInstance())) {
+            request.setNote(note);
+        }
+        var answer = call(stub -> stub.tryAcquire(request.build()));
         return answer.getAcquired() ? Optional.of(answer.getGrant()) : Optional.empty();
     }
 
@@ -147,6 +168,51 @@ public final class SessionlessLocks {
         return call(stub -> stub.checkToken(request));
     }
 
+    /**
+     * Releases a lock of any holders, for operators; needs the admin right. A call that is lost on
+     * its way is not repeated, because it could take the lock from the next holder.
+     *
+     * @param name the name
+     * @param reason why, for the holders and for the audit log
+     * @param gracePeriod how long the lock stays closed to others at most, while its holders stop;
+     *     it opens as soon as they have released it
+     * @return whether it was held, and its holders
+     */
+    public ForceReleaseResponse forceRelease(String name, String reason, Duration gracePeriod) {
+        AcquireOptions.requireNotNegative("gracePeriod", gracePeriod);
+        ForceReleaseRequest request =
+                ForceReleaseRequest.newBuilder()
+                        .setName(name)
+                        .setReason(reason)
+                        .setGracePeriod(Protos.toProto(gracePeriod))
+                        .build();
+        Address address = answering(name);
+        try {
+            return ready(LockAdminServiceGrpc.newBlockingStub(channel(address)))
+                    .forceRelease(request);
+        } catch (StatusRuntimeException failed) {
+            throw Errors.of(Errors.of(failed, address.toString()));
+        }
+    }
+
+    /** A coordinator that answers. */
+    private Address answering(String name) {
+        DescribeRequest request = DescribeRequest.newBuilder().setName(name).build();
+        Failure failure = null;
+        for (Address address : connector.addresses()) {
+            try {
+                stub(address).describe(request);
+                return address;
+            } catch (StatusRuntimeException failed) {
+                failure = Errors.of(failed, address.toString());
+            }
+            if (!mayRetry(failure)) {
+                return address; // A refusal is an answer too.
+            }
+        }
+        throw Errors.of(failure);
+    }
+
     private <T> T call(Function<LockServiceBlockingStub, T> call) throws InterruptedException {
         Failure failure = null;
         long begun = System.nanoTime();
@@ -190,9 +256,17 @@ public final class SessionlessLocks {
     }
 
     private LockServiceBlockingStub stub(Address address) {
-        ManagedChannel channel = channels.computeIfAbsent(address, connector::connect);
+        ManagedChannel channel = channel(address);
         // gRPC waits longer and longer between two attempts to connect; a caller does not.
         channel.resetConnectBackoff();
+        return ready(LockServiceGrpc.newBlockingStub(channel));
+    }
+
+    private ManagedChannel channel(Address address) {
+        return channels.computeIfAbsent(address, connector::connect);
+    }
+
+    private <S extends AbstractStub<S>> S ready(S stub) {
         Metadata headers = new Metadata();
         String traceparent = TraceContext.traceparent();
         if (!traceparent.isEmpty()) {
@@ -200,7 +274,7 @@ public final class SessionlessLocks {
         }
         ClientInterceptor trace = MetadataUtils.newAttachHeadersInterceptor(headers);
         return connector
-                .authorized(LockServiceGrpc.newBlockingStub(channel))
+                .authorized(stub)
                 .withInterceptors(trace)
                 .withDeadlineAfter(CALL_TIMEOUT_SECONDS, TimeUnit.SECONDS);
     }

@@ -2,6 +2,7 @@ package io.lockkeeper.internal;
 
 import io.lockkeeper.internal.Operation.Purpose;
 import io.lockkeeper.v1.NotGrantedReason;
+import io.lockkeeper.v1.Note;
 import io.lockkeeper.v1.ReleasedLock;
 import io.lockkeeper.v1.SessionResponse;
 import io.lockkeeper.v1.Waiting;
@@ -37,11 +38,12 @@ final class Answers {
             case LOST -> {
                 var lost = frame.getLost();
                 Holding gone = Holding.of(lost.getGrant());
-                grants.onLost(gone, lost.getReason(), lost.getDetail(), now);
+                long validFor = Protos.toNanos(lost.getValidFor());
+                grants.onLost(gone, lost.getReason(), lost.getDetail(), validFor, now);
             }
             case PERMITS_LOST -> {
                 var lost = frame.getPermitsLost();
-                grants.onLost(Holding.of(lost.getGrant()), lost.getReason(), "", now);
+                grants.onLost(Holding.of(lost.getGrant()), lost.getReason(), "", 0, now);
             }
             case AT_RISK -> {
                 Duration left = Protos.toDuration(frame.getAtRisk().getValidFor());
@@ -71,7 +73,8 @@ final class Answers {
             boolean isKnown = waiting.hasHolderRemainingLease();
             var left = waiting.getHolderRemainingLease();
             Duration remaining = isKnown ? Protos.toDuration(left) : null;
-            outbox.add(new Effect.Notice(Effect.Kind.WAITING, name, remaining));
+            Note note = waiting.hasHolderNote() ? waiting.getHolderNote() : null;
+            outbox.add(new Effect.Notice(Effect.Kind.WAITING, name, remaining, note));
         }
     }
 
@@ -198,7 +201,19 @@ final class Answers {
                     default -> timeout;
                 };
         Duration remaining = left.equals(none) ? null : Protos.toDuration(left);
-        return new Failure.NotGranted(operation.name(), reason, remaining);
+        return new Failure.NotGranted(operation.name(), reason, remaining, holderNote(answer));
+    }
+
+    /** Null if the holder gave none. */
+    private static Note holderNote(SessionResponse answer) {
+        Note note =
+                switch (answer.getResponseCase()) {
+                    case NOT_GRANTED -> answer.getNotGranted().getHolderNote();
+                    case TRIED -> answer.getTried().getHolderNote();
+                    case TRIED_ALL -> answer.getTriedAll().getHolderNote();
+                    default -> Note.getDefaultInstance();
+                };
+        return note.equals(Note.getDefaultInstance()) ? null : note;
     }
 
     /** The release of several locks succeeds although some were no longer held. */

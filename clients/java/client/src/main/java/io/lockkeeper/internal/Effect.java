@@ -1,5 +1,6 @@
 package io.lockkeeper.internal;
 
+import io.lockkeeper.v1.Note;
 import io.lockkeeper.v1.SessionRequest;
 import io.lockkeeper.v1.SessionResponse;
 import java.time.Duration;
@@ -88,8 +89,15 @@ public sealed interface Effect {
      * @param kind what has happened
      * @param detail the cause, or the name that is waited for
      * @param remaining what is left until a loss or of the holder's lease; null if unknown
+     * @param holderNote the note of the holder that is waited for; null if it gave none
      */
-    record Notice(Kind kind, String detail, Duration remaining) implements Effect {}
+    record Notice(Kind kind, String detail, Duration remaining, Note holderNote)
+            implements Effect {
+
+        Notice(Kind kind, String detail, Duration remaining) {
+            this(kind, detail, remaining, null);
+        }
+    }
 
     /** The kinds of notices. */
     enum Kind {

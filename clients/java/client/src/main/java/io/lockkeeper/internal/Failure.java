@@ -2,6 +2,7 @@ package io.lockkeeper.internal;
 
 import io.lockkeeper.v1.LostReason;
 import io.lockkeeper.v1.NotGrantedReason;
+import io.lockkeeper.v1.Note;
 import java.time.Duration;
 import java.util.Map;
 
@@ -64,8 +65,10 @@ public sealed interface Failure {
      * @param name what was waited for
      * @param reason why the wait ended
      * @param remainingLease the rest of the holder's lease, or null
+     * @param holderNote the holder's note, or null
      */
-    record NotGranted(String name, NotGrantedReason reason, Duration remainingLease)
+    record NotGranted(
+            String name, NotGrantedReason reason, Duration remainingLease, Note holderNote)
             implements Failure {}
 
     /**
@@ -75,9 +78,16 @@ public sealed interface Failure {
      * @param reason why
      * @param fencingToken that of the grant; 0 for permits
      * @param detail for people; may be empty
+     * @param validFor how long no other owner can acquire it, from the notice on
      */
-    record Lost(String name, LostReason reason, long fencingToken, String detail)
-            implements Failure {}
+    record Lost(
+            String name, LostReason reason, long fencingToken, String detail, Duration validFor)
+            implements Failure {
+
+        Lost(String name, LostReason reason, long fencingToken, String detail) {
+            this(name, reason, fencingToken, detail, Duration.ZERO);
+        }
+    }
 
     /**
      * The session is over.

@@ -112,7 +112,7 @@ final class GrantTable {
             return;
         }
         if (entry.validUntil <= now) {
-            lose(entry, lost(entry, LostReason.LOST_REASON_EXPIRED, ""), now);
+            lose(entry, lost(entry, LostReason.LOST_REASON_EXPIRED, "", Duration.ZERO), now);
             return;
         }
         boolean mayRenew = !entry.isRenewing && outbox.canSend();
@@ -205,10 +205,11 @@ final class GrantTable {
     // --- losses
 
     /** A notice of the coordinator. One about an older grant of the same owner is ignored. */
-    void onLost(Holding gone, LostReason reason, String detail, long now) {
+    void onLost(Holding gone, LostReason reason, String detail, long validFor, long now) {
         Entry entry = find(gone);
         if (entry != null && !gone.isOlderThan(entry.holding)) {
-            lose(entry, lost(entry, reason, detail), now);
+            long left = Math.max(0, Math.min(validFor, entry.validUntil - now));
+            lose(entry, lost(entry, reason, detail, Duration.ofNanos(left)), now);
         }
     }
 
@@ -244,9 +245,11 @@ final class GrantTable {
         }
     }
 
-    private static Failure.Lost lost(Entry entry, LostReason reason, String detail) {
+    private static Failure.Lost lost(
+            Entry entry, LostReason reason, String detail, Duration validFor) {
         Holding holding = entry.holding;
-        return new Failure.Lost(holding.name(), reason, holding.fencingToken(), detail);
+        return new Failure.Lost(
+                holding.name(), reason, holding.fencingToken(), detail, validFor);
     }
 
     private static Failure.Lost lostAfter(Holding holding, Failure.Refused failure) {

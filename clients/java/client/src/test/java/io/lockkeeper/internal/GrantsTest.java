@@ -197,6 +197,23 @@ final class GrantsTest {
     }
 
     @Test
+    void aLossSaysForHowLongNobodyElseHoldsIt() {
+        // It cannot be longer than the rest of the lease, 30 s.
+        assertEquals(Duration.ofSeconds(1), validForAfter(Duration.ofSeconds(1)));
+        assertEquals(Duration.ofSeconds(30), validForAfter(Duration.ofMinutes(1)));
+    }
+
+    private static Duration validForAfter(Duration given) {
+        Bench bench = Bench.open();
+        bench.held("a");
+        SessionResponse.Builder notice =
+                lost("a", Bench.TOKEN, LostReason.LOST_REASON_FORCE_RELEASED);
+        notice.getLostBuilder().setValidFor(Protos.toProto(given));
+        bench.frame(0, notice);
+        return bench.one(Effect.Lost.class).loss().validFor();
+    }
+
+    @Test
     void theLossOfAnOlderGrantIsIgnored() {
         Bench bench = Bench.open();
         bench.held("a");

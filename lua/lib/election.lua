@@ -1,0 +1,11 @@
+-- The record of an election: a list of the values that its leaders proclaimed, the newest last. It
+-- has the time to live of the fencing counter, and lib/token.lua extends it with that. Each value is
+-- text in lines: revision, term, field of the leader in the lock's hash, name of its client, value.
+
+-- Older values are forgotten.
+local VALUES_MAX = 64
+
+-- Returns the revision, the term and the field, as text.
+local function read_term(entry)
+  return string.match(entry, '^(%d+)\n(%d+)\n([^\n]*)\n')
+end

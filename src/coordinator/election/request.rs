@@ -1,0 +1,55 @@
+//! Validated requests of candidates and leaders.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    lock::request::Acquire,
+    types::{Invalid, LockName, Owner, over},
+};
+
+/// Maximum bytes of a value.
+const VALUE_BYTES_MAX: usize = 1024;
+
+/// What a leader says of itself, such as its address: one line of at most 1024 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectionValue(Arc<str>);
+
+/// A request to lead.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The election's lock, in fair mode, for an owner in a session. Its `wait` is not used.
+    pub acquire: Acquire,
+    /// None: unlimited.
+    pub wait: Option<Duration>,
+    /// The first value of the term.
+    pub value: ElectionValue,
+}
+
+/// A new value of a leader.
+#[derive(Clone, Debug)]
+pub struct Proclaim {
+    /// The election.
+    pub name: LockName,
+    /// The leader; in a session.
+    pub owner: Owner,
+    /// The fencing token of its grant.
+    pub term: u64,
+    /// The value.
+    pub value: ElectionValue,
+}
+
+// === impl ElectionValue ===
+
+impl ElectionValue {
+    /// Validates a value.
+    pub fn parse(value: &str) -> Result<Self, Invalid> {
+        match over(value, VALUE_BYTES_MAX) {
+            Some(why) => Err(Invalid::new("value", why)),
+            None => Ok(Self(value.into())),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}

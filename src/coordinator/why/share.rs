@@ -1,0 +1,124 @@
+//! Keeps the waits of this coordinator in the store while they last.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::StreamExt as _;
+use tokio::time::Instant;
+
+use crate::{
+    core::Core,
+    why::{
+        board::Own,
+        shared::{millis, write},
+        wait::{Party, Waits},
+    },
+};
+
+/// How often what is shared is written again: a deadlock is named only after that.
+const REFRESH: Duration = Duration::from_millis(500);
+
+/// How long it outlives its coordinator.
+const TTL: Duration = Duration::from_secs(3);
+
+/// Concurrent calls.
+const CALLS_AT_ONCE: usize = 32;
+
+/// What is in the store.
+#[derive(Debug, Default)]
+pub(crate) struct Shares(BTreeMap<Party, Share>);
+
+#[derive(Debug, Default)]
+struct Share {
+    /// When it was last written.
+    written: Option<Instant>,
+    /// When each wait began, by the store's clock.
+    began: BTreeMap<u64, u64>,
+}
+
+// === impl Shares ===
+
+impl Shares {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes what is new or due, and takes back what is over. Waits learn when they began.
+    pub(crate) async fn update(&mut self, core: &Core, own: &mut Own, interval: Duration) {
+        self.take_back(core, own).await;
+        let ttl = TTL.max(4 * interval);
+        let mut due = Vec::new();
+        for (party, waits) in &mut own.parties {
+            let share = self.0.entry(party.clone()).or_default();
+            if share.is_due(waits) {
+                due.push((party.clone(), write(&core.why.coordinator, waits)));
+            }
+        }
+        let prefix = &core.config.limits.key_prefix;
+        let calls = futures::stream::iter(due).map(|(party, text)| async move {
+            let (sent_at, digest) = (Instant::now(), party.digest());
+            let shared = core
+                .scripts
+                .share_waits((prefix, &digest), ttl, Some(&text));
+            (party, sent_at, shared.await)
+        });
+        let mut calls = calls.buffer_unordered(CALLS_AT_ONCE);
+        while let Some((party, sent_at, shared)) = calls.next().await {
+            match shared {
+                Ok(now) => {
+                    if let Some(share) = self.0.get_mut(&party) {
+                        share.done(&own.parties[&party], sent_at, now);
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "waits are not shared"),
+            }
+        }
+        for (party, waits) in &mut own.parties {
+            for wait in &mut waits.waits {
+                wait.began = self.0[party].began.get(&wait.id.1).copied();
+            }
+        }
+    }
+
+    async fn take_back(&mut self, core: &Core, own: &Own) {
+        let prefix = &core.config.limits.key_prefix;
+        let over = self
+            .0
+            .keys()
+            .filter(|party| !own.parties.contains_key(party));
+        let over: Vec<_> = over.cloned().collect();
+        self.0.retain(|party, _| own.parties.contains_key(party));
+        let calls = futures::stream::iter(over).map(|party| async move {
+            let digest = party.digest();
+            // If the store does not answer, they end with their time to live.
+            let _ = core.scripts.share_waits((prefix, &digest), TTL, None).await;
+        });
+        calls.buffer_unordered(CALLS_AT_ONCE).collect::<()>().await;
+    }
+}
+
+// === impl Share ===
+
+impl Share {
+    /// Whether other waits are to be written than before, or the same again. What is known of them
+    /// is entered.
+    fn is_due(&mut self, waits: &mut Waits) -> bool {
+        let known = self.began.len();
+        let tickets = |it: &u64| waits.waits.iter().any(|wait| wait.id.1 == *it);
+        self.began.retain(|ticket, _| tickets(ticket));
+        let is_same = self.began.len() == known && known == waits.waits.len();
+        for wait in &mut waits.waits {
+            wait.began = self.began.get(&wait.id.1).copied();
+        }
+        !is_same || self.written.is_none_or(|at| at.elapsed() >= REFRESH)
+    }
+
+    /// They were written at this time of the store.
+    fn done(&mut self, waits: &Waits, sent_at: Instant, now: u64) {
+        self.written = Some(sent_at);
+        for wait in &waits.waits {
+            let waited = millis(sent_at.saturating_duration_since(wait.since));
+            let began = now.saturating_sub(waited);
+            self.began.entry(wait.id.1).or_insert(began);
+        }
+    }
+}

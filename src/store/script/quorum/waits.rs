@@ -1,0 +1,45 @@
+//! Waits that coordinators share. They decide nothing about locks, so any store will do.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::voters::Quorum;
+use crate::script::{CallError, SharedWaits};
+
+// === impl Quorum ===
+
+impl Quorum {
+    /// In all stores that answer. Returns the time of the first of them.
+    pub(in crate::script) async fn share_waits(
+        &self,
+        digest: &str,
+        key: &Bytes,
+        ttl: Duration,
+        waits: Option<&str>,
+    ) -> Result<u64, CallError> {
+        let answers = self
+            .ask(digest, |voter| {
+                voter.scripts.share_waits(key.clone(), ttl, waits)
+            })
+            .await;
+        let time = answers.iter().flatten().next().copied();
+        time.ok_or_else(|| CallError::Unavailable(self.too_few(&answers)))
+    }
+
+    /// What was written last in the stores that answer.
+    pub(in crate::script) async fn shared_waits(
+        &self,
+        digest: &str,
+        key: &Bytes,
+    ) -> Result<Option<SharedWaits>, CallError> {
+        let answers = self
+            .ask(digest, |voter| voter.scripts.shared_waits(key.clone()))
+            .await;
+        if answers.iter().all(Result::is_err) {
+            return Err(CallError::Unavailable(self.too_few(&answers)));
+        }
+        let shared = answers.into_iter().flatten().flatten();
+        Ok(shared.min_by_key(|shared| shared.age))
+    }
+}

@@ -1,0 +1,50 @@
+//! What is shared through the store, and what it costs.
+
+use lockkeeper_api::pb::{self, session_request::Request};
+use lockkeeper_coordinator::SessionId;
+use lockkeeper_store::{host::Value, script::keys};
+use lockkeeper_testkit::prelude::*;
+
+use super::{JOB, holder};
+use crate::support::{Faults, World, client::acquire_request, millis, secs};
+
+fn calls(faults: &Faults) -> [usize; 2] {
+    ["waits_share", "waits_look"].map(|script| faults.calls(script))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_shared_of_short_waits_and_of_owners_that_hold_nothing() {
+    let (faults, world, mut client) = World::faulty_with_client().await;
+    let mut idle = holder(&world, 0, "idle", "a").await;
+    // Both hold nothing: a session, and an owner that was made for its wait.
+    let mut session = client.open().await;
+    session.send_acquire("a", JOB);
+    let made = acquire_request("a", "");
+    let _waiting = client.acquire(made).await.unwrap();
+    tokio::time::sleep(secs(10)).await;
+    // One that holds a lock waits for less than a second.
+    let mut short = holder(&world, 0, "short", "b").await;
+    for _ in 0..10 {
+        let op_id = short.send_acquire("a", JOB);
+        tokio::time::sleep(millis(900)).await;
+        short.send_as(op_id, Request::Cancel(pb::CancelOperation {}));
+        short.end(op_id).await;
+    }
+    assert_eq!(calls(&faults), [0, 0]);
+    // What is shared is written twice a second, and taken back when the wait ends.
+    let op_id = short.send_acquire("a", JOB);
+    tokio::time::sleep(secs(11)).await;
+    let [shared, looked] = calls(&faults);
+    assert!((19..=22).contains(&shared), "{shared}");
+    assert_eq!(looked, 0, "the session of the holder is here");
+    let release = pb::ReleaseRequest::named("a").by(JOB);
+    idle.send(Request::Release(release));
+    short.expect_granted(op_id).await;
+    tokio::time::sleep(secs(1)).await;
+    let [shared, _] = calls(&faults);
+    tokio::time::sleep(secs(10)).await;
+    assert_eq!(calls(&faults)[0], shared);
+    let digest = SessionId::parse(&short.id()).unwrap().digest();
+    let key = String::from_utf8(keys::waits("", &digest).to_vec()).unwrap();
+    assert_eq!(world.redis(&["EXISTS", &key]), Value::Int(0));
+}
