@@ -167,6 +167,11 @@ impl Coordinator {
             .for_each(|session| session.go_away());
     }
 
+    /// How long it has been running.
+    pub fn up_for(&self) -> Duration {
+        self.core.started.elapsed()
+    }
+
     /// Whether [`Coordinator::drain`] has begun.
     pub fn is_draining(&self) -> bool {
         self.core.draining.is_cancelled()
@@ -214,6 +219,7 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
         .spawn("places", waiters::fair::keep_in_queues(Arc::clone(core)));
     core.tasks
         .spawn("watchdog", watchdog::run(Arc::clone(core)));
+    core.tasks.spawn("deadlocks", why::run(Arc::clone(core)));
     let listener = Arc::clone(core);
     core.tasks.spawn("listen", async move {
         // The host goes on trying, and messages are repeated.
@@ -226,7 +232,6 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
             tracing::debug!(%error, "messages to holders are not heard yet");
         }
     });
-    core.tasks.spawn("deadlocks", why::run(Arc::clone(core)));
 }
 
 /// Follows the host's wakes until it is gone.

@@ -6,7 +6,7 @@ use lockkeeper_access::{Account, Counted, Quota};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::Replicas,
-    script::{CallError, Inspected, ReplicationStatus, Scripts, SemaphoreInspected},
+    script::{CallError, Inspected, Mode, ReplicationStatus, Scripts, SemaphoreInspected},
 };
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -53,11 +53,11 @@ pub(crate) struct Core {
     pub(crate) metrics: Shared,
     pub(crate) lock_looks: Looks<Inspected>,
     pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
+    pub(crate) why: Board,
     /// The channel of messages to the coordinators of holders.
     pub(crate) holders_channel: String,
     /// Room for requests to yield.
     pub(crate) yields: Arc<Semaphore>,
-    pub(crate) why: Board,
 }
 
 // === impl Core ===
@@ -141,6 +141,17 @@ impl Core {
                     "an earlier operation of this owner is still in doubt".to_owned(),
                 )
             })
+    }
+
+    /// Since when an owner holds a lock in this mode, or else permits, if it has a session here.
+    pub(crate) fn holds_since(
+        &self,
+        name: &LockName,
+        mode: Option<Mode>,
+        owner: &Owner,
+    ) -> Option<Instant> {
+        let session = self.session_of(owner).ok()??;
+        session.holds_since(name, mode, &owner.label)
     }
 
     /// The client name of an owner's session, if it is connected here.

@@ -1816,50 +1816,6 @@ pub struct CheckTokenResponse {
     #[prost(bool, tag = "3")]
     pub held: bool,
 }
-/// See LockService.RequestYield.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RequestYieldRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// Why, for the holders: 1 to 256 bytes, not blank, without control characters.
-    #[prost(string, tag = "2")]
-    pub reason: ::prost::alloc::string::String,
-    /// How long the request stands, at most 1 h. Unset: 30 s.
-    #[prost(message, optional, tag = "3")]
-    pub within: ::core::option::Option<::prost_types::Duration>,
-    /// A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
-    /// authenticates callers sends the identity instead.
-    #[prost(string, tag = "4")]
-    pub client_name: ::prost::alloc::string::String,
-    /// Whether to take the lock from holders that still hold it when the request ends.
-    #[prost(bool, tag = "5")]
-    pub preempt: bool,
-    /// With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
-    /// left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
-    /// left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
-    /// or longer.
-    #[prost(message, optional, tag = "6")]
-    pub grace_period: ::core::option::Option<::prost_types::Duration>,
-}
-/// See LockService.RequestYield.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct RequestYieldResponse {
-    /// The holders that have the request, at most the first 100. Empty without the right `describe`.
-    #[prost(message, repeated, tag = "1")]
-    pub reached: ::prost::alloc::vec::Vec<Holder>,
-    /// The others of the first 100 holders. A Redisson client, an owner without a session, a session
-    /// without a stream, and a session on an older coordinator are not reached. Empty without the
-    /// right `describe`.
-    #[prost(message, repeated, tag = "2")]
-    pub unreached: ::prost::alloc::vec::Vec<Holder>,
-    /// The number of holders; 0 if the lock is free.
-    #[prost(uint32, tag = "3")]
-    pub holder_count: u32,
-    /// The number of holders in `reached`, also without that right.
-    #[prost(uint32, tag = "4")]
-    pub reached_count: u32,
-}
 /// See LockService.Explain.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainRequest {
@@ -1981,6 +1937,50 @@ pub struct DeadlockedWait {
     /// The time since the wait began.
     #[prost(message, optional, tag = "6")]
     pub waiting_for: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.RequestYield.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RequestYieldRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Why, for the holders: 1 to 256 bytes, not blank, without control characters.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// How long the request stands, at most 1 h. Unset: 30 s.
+    #[prost(message, optional, tag = "3")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+    /// A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
+    /// authenticates callers sends the identity instead.
+    #[prost(string, tag = "4")]
+    pub client_name: ::prost::alloc::string::String,
+    /// Whether to take the lock from holders that still hold it when the request ends.
+    #[prost(bool, tag = "5")]
+    pub preempt: bool,
+    /// With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
+    /// left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
+    /// left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
+    /// or longer.
+    #[prost(message, optional, tag = "6")]
+    pub grace_period: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.RequestYield.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RequestYieldResponse {
+    /// The holders that have the request, at most the first 100. Empty without the right `describe`.
+    #[prost(message, repeated, tag = "1")]
+    pub reached: ::prost::alloc::vec::Vec<Holder>,
+    /// The others of the first 100 holders. A Redisson client, an owner without a session, a session
+    /// without a stream, and a session on an older coordinator are not reached. Empty without the
+    /// right `describe`.
+    #[prost(message, repeated, tag = "2")]
+    pub unreached: ::prost::alloc::vec::Vec<Holder>,
+    /// The number of holders; 0 if the lock is free.
+    #[prost(uint32, tag = "3")]
+    pub holder_count: u32,
+    /// The number of holders in `reached`, also without that right.
+    #[prost(uint32, tag = "4")]
+    pub reached_count: u32,
 }
 /// See ElectionService.Campaign. Fields follow the rules of AcquireRequest unless stated otherwise.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4190,7 +4190,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 45, 50, 51, 52, 53, 60"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -4310,10 +4310,6 @@ pub mod session_response {
         /// Answers ping.
         #[prost(message, tag = "37")]
         Pong(super::Pong),
-        /// Notice: a caller asks the holder of a grant to release it (LockService.RequestYield). The
-        /// grant stays valid. After a broken stream the notice can be sent again.
-        #[prost(message, tag = "45")]
-        YieldRequested(super::YieldRequested),
         /// Ends campaign.
         #[prost(message, tag = "50")]
         Elected(super::Elected),
@@ -4329,6 +4325,10 @@ pub mod session_response {
         /// Answers explain.
         #[prost(message, tag = "60")]
         Explained(super::ExplainResponse),
+        /// Notice: a caller asks the holder of a grant to release it (LockService.RequestYield). The
+        /// grant stays valid. After a broken stream the notice can be sent again.
+        #[prost(message, tag = "70")]
+        YieldRequested(super::YieldRequested),
     }
 }
 /// SessionOpened is the first answer on a stream: the session is live.

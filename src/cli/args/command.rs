@@ -5,6 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{
     common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration},
     context::ContextCommand,
+    election::{ElectArgs, ElectionCommand},
     latch::LatchCommand,
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
@@ -20,6 +21,8 @@ use crate::exit;
 pub enum ClientCommand {
     /// Run a command while holding a lock.
     Run(RunArgs),
+    /// Run a command while leading an election.
+    Elect(ElectArgs),
     /// Wait for a lock.
     #[command(before_help = "\
 Examples:
@@ -68,6 +71,9 @@ Examples:
     /// Count latches down, and wait for them.
     #[command(subcommand)]
     Latch(LatchCommand),
+    /// See who leads an election.
+    #[command(subcommand)]
+    Election(ElectionCommand),
     /// Show the holders and waiters of a lock.
     #[command(before_help = "\
 Examples:

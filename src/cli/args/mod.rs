@@ -3,6 +3,7 @@
 mod command;
 mod common;
 mod context;
+mod election;
 mod global;
 mod latch;
 mod lock;
@@ -17,6 +18,7 @@ pub use self::{
     command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs},
     common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration, period},
     context::{ContextCommand, SetContextArgs},
+    election::{ElectArgs, ElectionCommand, WatchElectionArgs},
     global::GlobalArgs,
     latch::{CountDownArgs, LatchArgs, LatchCommand, SetCountArgs},
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},

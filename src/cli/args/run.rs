@@ -67,6 +67,16 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = period,
         conflicts_with_all = ["permits", "also", "fair", "read", "write"])]
     pub(crate) hold_at_least: Option<Duration>,
+    /// The value of a leader, if the lock is an election's.
+    #[arg(skip)]
+    pub(crate) value: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+/// How to wait for what a command runs under, and the command.
+#[derive(Args, Debug)]
+pub(crate) struct HowArgs {
     /// How long to wait for the lock [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = period)]
     pub(crate) wait: Option<Duration>,

@@ -2,6 +2,7 @@
 
 mod admin;
 mod context;
+mod election;
 mod ended;
 mod health;
 mod latch;
@@ -14,6 +15,7 @@ mod yields;
 pub(super) use self::{
     admin::{end_session, force_release, list, sessions, watch},
     context::context,
+    election::election,
     health::health,
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire, why},

@@ -179,7 +179,7 @@ const FORCED: &[Row] = &[
     (
         "who was asked to yield loses it, and the record says so",
         "acquire x 300s => granted 1 T1 300s
-         preempt T1 why 100s => x=1 T1 none
+         preempt 1 why 100s => x=1 T1 none
          heard => 0
          forced => T1 preempted why 100s
          acquire y 300s => busy 100s
@@ -195,9 +195,9 @@ const FORCED: &[Row] = &[
         "acquire x 300s => granted 1 T1 300s
          release x 300s
          heard => 0
-         preempt T1 why 100s => free
+         preempt 1 why 100s => free
          acquire y 300s => granted 1 T2 300s
-         preempt T1 why 100s => free
+         preempt 1 why 100s => free
          forced => never
          inspect => y=1 T2 300s",
     ),

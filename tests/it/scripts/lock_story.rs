@@ -207,9 +207,8 @@ impl Locks {
                 let forced = scripts.force_release(on, reason, grace, None, 3).await;
                 forced.map(|forced| self.forced(forced.as_ref()))
             }
-            ["preempt", token, reason, grace] => {
-                let place = token.strip_prefix('T').unwrap().parse().unwrap();
-                let token = self.mask.token(place);
+            ["preempt", place, reason, grace] => {
+                let token = self.mask.token(place.parse().unwrap());
                 let forced = scripts.force_release(on, reason, time(grace), Some(token), 3);
                 forced.await.map(|forced| self.forced(forced.as_ref()))
             }
@@ -243,10 +242,8 @@ impl Locks {
                 let prefix = prefix.trim_matches('/');
                 walk(scripts, prefix).await
             }
+            ["tell" | "reached", ..] => return notify(scripts, on, words).await,
             _ => {
-                if let Some(outcome) = notify(scripts, on, words).await {
-                    return Some(outcome);
-                }
                 let elections = &mut self.elections;
                 return elections.call(scripts, &mut self.mask, on, words).await;
             }
@@ -410,8 +407,8 @@ const OTHERS: [(&str, MakeKey); 15] = [
     ("note", || keys::note(LOCKS[0])),
     ("x:note", || keys::reader_note(LOCKS[0], "x")),
     ("y:note", || keys::reader_note(LOCKS[0], "y")),
-    ("told", || keys::holders_reached(LOCKS[0], "7")),
     ("election", || keys::election(LOCKS[0]).into()),
+    ("told", || keys::holders_reached(LOCKS[0], "7")),
     ("forced", || keys::forced(LOCKS[0])),
     ("queue", || keys::queue(LOCKS[0])),
     ("deadlines", || keys::queue_deadlines(LOCKS[0])),

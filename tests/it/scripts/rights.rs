@@ -106,6 +106,9 @@ async fn use_all(scripts: &Scripts) -> Vec<CallError> {
     permits(scripts, &mut errors).await;
     errors.extend(scripts.end_session("x", "d", secs(60)).await.err());
     errors.extend(scripts.has_session_ended("x", "d").await.err());
+    let shared = scripts.share_waits(("x", "d"), secs(60), Some("{}"));
+    errors.extend(shared.await.err());
+    errors.extend(scripts.shared_waits(("x", "d")).await.err());
     errors
 }
 

@@ -222,6 +222,10 @@ impl service::LockService for Bare {
         Err(unimplemented())
     }
 
+    async fn explain(&self, _: Request<pb::ExplainRequest>) -> Answer<pb::ExplainResponse> {
+        Err(unimplemented())
+    }
+
     async fn request_yield(
         &self,
         _: Request<pb::RequestYieldRequest>,
