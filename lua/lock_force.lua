@@ -44,9 +44,18 @@ end
 
 local holders, gone, marks = {}, {}, {}
 local fields = redis.call('hscan', lock, '0', 'count', HOLDS_DELETED_MAX)[2]
+-- Nobody works under a lock that is only held for its least time.
+if number == 1 and is_least_mark(fields[1]) then
+  grace = 0
+end
 for i = 1, #fields, 2 do
   local owner, count, left = fields[i], tonumber(fields[i + 1]), remaining
-  if owner ~= 'mode' or not mode then
+  if is_least_mark(owner) then
+    count = 1
+  end
+  if number > 1 and is_least_mark(owner) then
+    number = number - 1
+  elseif owner ~= 'mode' or not mode then
     if not count or not (mode or may_be_lock(owner, remaining)) then
       return {4}
     elseif mode and string.sub(owner, -6) ~= ':write' then

@@ -32,7 +32,12 @@ local holders = {}
 local fields = redis.call('hscan', lock, '0', 'count', max + 1)[2]
 for i = 1, #fields, 2 do
   local owner, count, left, hold = fields[i], tonumber(fields[i + 1]), remaining, nil
-  if owner ~= 'mode' or not mode then
+  if is_least_mark(owner) then
+    count = 1
+  end
+  if number > 1 and is_least_mark(owner) then
+    number = number - 1
+  elseif owner ~= 'mode' or not mode then
     if not count then
       return {4}
     elseif mode and string.sub(owner, -6) ~= ':write' then

@@ -2,7 +2,7 @@
 -- and safe if the acquire never ran.
 --
 -- KEYS: as of lock_release
--- ARGV: 1 owner, 2 attempt, 3 holds that the owner has without it (used when there is no record),
+-- ARGV: 1 owner, 2 attempt; '': a release in another form, 3 holds that the owner has without it (used when there is no record),
 --       4 publish command, 5 message, 6 serial of the grant it is about; '' if that is not known
 -- Returns: {1, holds left}  a hold was taken back
 --          {0, holds left}  there was nothing to undo, its grant has ended, or a repeat of the
@@ -25,5 +25,5 @@ hold.serial = token
 return undo(record, request, hold, function()
   return drop_hold(lock, counter, hold.field, hold.count, hold.left, function()
     publish_to(ARGV[4], KEYS[3], ARGV[5])
-  end)
+  end, request.attempt ~= '')
 end)

@@ -1,6 +1,6 @@
 -- What kind of lock, semaphore or latch each of several names is now, if any. Changes nothing. A
--- hash is a lock if it has the shape of one: with a `mode`, or one field that is a count, and
--- either an end or an owner as clients make them.
+-- hash is a lock if it has the shape of one: with a `mode`, or one field that is a count (beside
+-- it may be how long it is held at least), and either an end or an owner as clients make them.
 --
 -- KEYS: 4i - 3 name, 4i - 2 kind, 4i - 1 leases of permits, 4i queue
 -- ARGV: none
@@ -16,10 +16,17 @@ local function of_hash(name)
   local mode = redis.call('hget', name, 'mode')
   if mode == 'read' or mode == 'write' then
     return 2
-  elseif redis.call('hlen', name) ~= 1 then
+  end
+  local number = redis.call('hlen', name)
+  if number > 2 then
     return 0
   end
-  local field = redis.call('hscan', name, '0', 'count', 1)[2]
+  local field = redis.call('hscan', name, '0', 'count', 2)[2]
+  if number == 2 and is_least_mark(field[1]) then
+    field = {field[3], field[4]}
+  elseif number == 2 and not is_least_mark(field[3]) then
+    return 0
+  end
   local counts = string.match(field[2], '^%d+$')
   return counts and may_be_lock(field[1], redis.call('pttl', name)) and 1 or 0
 end

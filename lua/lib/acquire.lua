@@ -2,7 +2,8 @@
 -- form of the answers.
 --
 -- request: owner, field (of a sole hold, else nil), attempt, retention of the record in ms,
---   record_refusal, lock, note (its text, nil if there is none), reader (the owner of a read hold,
+--   record_refusal, lock, note (its text, nil if there is none), least (how long a sole lock that is
+--   taken now is held at least, in ms; nil: it need not be; the lease is as long), reader (the owner of a read hold,
 --   else nil), readers_base (for a writer)
 -- look(token): nil if the key is not this kind of lock, otherwise a table with
 --   remaining: ms of the lock's lease; -2: the lock is free, -1: no time to live
@@ -68,6 +69,9 @@ local function acquire(counter, record, request, look, take, refuse)
   local count, newest, lease, serial = take(token, seen)
   if request.note or seen.count then
     write_note(note_key(counter, request.reader), seen.field or request.field or request.owner, serial, request.note, lease)
+  end
+  if request.least and not seen.count then
+    redis.call('hset', request.lock, least_mark(request.field), string.format('%.0f', now_millis() + request.least))
   end
   if record then
     remember(record, request, string.format('%.0f', serial))

@@ -2,13 +2,21 @@
 -- that must be a number.
 
 -- Removes one of the `count` holds of an owner and returns the number left. Removing the last one
--- frees the lock, removes its note and calls `wake`.
+-- frees the lock, removes its note and calls `wake`; but not before the time for which the lock is to
+-- be held at least, unless the hold is that of an attempt that nobody got (`undoes`).
 -- `wake` is first, so that its refusal changes nothing. PEXPIRE is before HINCRBY, because a store
 -- that is out of memory refuses HINCRBY as the first write of a script, and a release must work
 -- then. PEXPIRE with 0 (the PTTL of a key in its last millisecond) or -1 (a key without a time to
 -- live) deletes the key. HINCRBY would then create one that never ends.
-local function drop_hold(lock, counter, owner, count, ttl, wake)
+local function drop_hold(lock, counter, owner, count, ttl, wake, undoes)
   if count <= 1 then
+    local least = not undoes and tonumber(redis.call('hget', lock, least_mark(owner)) or nil)
+    if least and least > now_millis() then
+      redis.call('pexpire', lock, string.format('%.0f', least - now_millis()))
+      redis.call('hdel', lock, owner)
+      redis.call('del', note_key(counter))
+      return 0
+    end
     wake()
     redis.call('del', lock, note_key(counter))
     return 0

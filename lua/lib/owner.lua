@@ -11,6 +11,19 @@ local function owner_of(field)
   end))
 end
 
+-- The field beside an owner's that says until when the lock stays held after its last release, in ms
+-- of the store's clock. After that release it stands alone, and to all others, also to Redisson, the
+-- lock is one that a stranger holds.
+local LEAST_MARK = 'lockkeeper_least:'
+
+local function least_mark(owner)
+  return LEAST_MARK .. owner_of(owner)
+end
+
+local function is_least_mark(field)
+  return string.sub(field, 1, #LEAST_MARK) == LEAST_MARK
+end
+
 -- The field of an owner that has none of its own, if it names the grant: a lock that is taken so has
 -- no other. nil if there is none, or the caller has asked for one grant itself.
 local function grant_field(lock, owner)

@@ -141,6 +141,7 @@ async fn acquire(scripts: &Scripts, hold: Hold<'_>) -> u64 {
         serial: None,
         fresh_serial: 1,
         note: None,
+        least: None,
     };
     let acquired = scripts.acquire(hold, LEASE, attempt, Refusal::Forgotten);
     match acquired.await.unwrap() {

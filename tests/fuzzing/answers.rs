@@ -60,6 +60,7 @@ async fn locks(scripts: &Scripts, mode: Mode) {
         serial: None,
         fresh_serial: 1,
         note: None,
+        least: None,
     };
     let renewal = Renewal {
         name: "a".into(),

@@ -22,6 +22,7 @@ mod drain;
 mod election;
 mod fair;
 mod hand_over;
+mod hold_at_least;
 mod idempotency;
 mod latch;
 mod multi;

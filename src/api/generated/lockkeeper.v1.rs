@@ -1417,6 +1417,13 @@ pub struct AcquireRequest {
     /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
     #[prost(message, optional, tag = "9")]
     pub note: ::core::option::Option<Note>,
+    /// How long the lock stays held at least, counted from the grant: 100 ms to 24 h by default. The
+    /// last release before that time leaves it held, and so does a crash: the grant's lease is at least
+    /// as long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE
+    /// and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
+    /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
+    #[prost(message, optional, tag = "12")]
+    pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
     /// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
     /// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
     #[prost(bool, tag = "20")]
@@ -1502,6 +1509,9 @@ pub struct TryAcquireRequest {
     /// A note for other callers.
     #[prost(message, optional, tag = "8")]
     pub note: ::core::option::Option<Note>,
+    /// How long the lock stays held at least, also after a release.
+    #[prost(message, optional, tag = "12")]
+    pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
 }
 /// See LockService.TryAcquire.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1543,7 +1553,7 @@ pub struct ReleaseRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseResponse {
     /// Whether the owner has no hold left in this mode. The lock is free then, unless other readers
-    /// hold it or the owner itself holds it in its other mode.
+    /// hold it, the owner itself holds it in its other mode, or `hold_at_least` is not over.
     #[prost(bool, tag = "1")]
     pub released: bool,
     /// The number of holds that the owner has left in this mode.
@@ -4487,8 +4497,8 @@ pub mod lock_service_client {
     /// UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
     /// FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
     /// key belongs to another program.
-    /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
-    /// or notes.
+    /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
+    /// notes or hold_at_least.
     /// INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
     #[derive(Debug, Clone)]
     pub struct LockServiceClient<T> {
@@ -5173,8 +5183,8 @@ pub mod lock_service_server {
     /// UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
     /// FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
     /// key belongs to another program.
-    /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
-    /// or notes.
+    /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
+    /// notes or hold_at_least.
     /// INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
     #[derive(Debug)]
     pub struct LockServiceServer<T> {

@@ -80,6 +80,7 @@ impl From<ElectArgs> for RunArgs {
             mode: Mode::Fair,
             also: Vec::new(),
             more: MoreLocks::default(),
+            hold_at_least: None,
             value: Some(args.value),
             how: args.how,
         }

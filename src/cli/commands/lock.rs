@@ -18,6 +18,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
     let HoldArgs {
         name,
         mode,
+        hold_at_least,
         grant,
         note,
     } = args.hold;
@@ -31,6 +32,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
+        hold_at_least,
         end_on_deadlock: false,
     };
     let mut client = connect(&args.common.server).await?;
@@ -56,6 +58,7 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
     let HoldArgs {
         name,
         mode,
+        hold_at_least,
         grant,
         note,
     } = args.hold;
@@ -68,6 +71,7 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
+        hold_at_least,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire(short(request)).await;

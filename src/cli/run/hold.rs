@@ -26,6 +26,7 @@ pub(super) struct Request {
     pub(super) wait: Option<Duration>,
     pub(super) min_replica_acks: u32,
     pub(super) note: Option<Note>,
+    pub(super) hold_at_least: Option<Duration>,
     /// What to proclaim, if the target is the lock of an election.
     pub(super) value: Option<String>,
 }
@@ -38,6 +39,7 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
         wait,
         min_replica_acks,
         note,
+        hold_at_least,
         value,
     } = request;
     macro_rules! acquire {
@@ -63,7 +65,13 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
                 let led = session.election(&lock.name).lead(guard, value).await;
                 led.map(Leadership::into_guard)
             }
-            ([lock], None) => acquire!(session.lock(&lock.name).mode(lock.mode()).note(note)),
+            ([lock], None) => {
+                let request = session.lock(&lock.name).mode(lock.mode()).note(note);
+                match hold_at_least {
+                    Some(least) => acquire!(request.hold_at_least(least)),
+                    None => acquire!(request),
+                }
+            }
             (locks, _) => acquire!(
                 locks
                     .iter()

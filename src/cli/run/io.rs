@@ -169,6 +169,7 @@ impl Io {
                     wait,
                     min_replica_acks: self.args.how.min_replica_acks,
                     note: self.args.how.note.to_proto(),
+                    hold_at_least: self.args.hold_at_least,
                     value: self.args.value.clone(),
                     session,
                 });

@@ -34,6 +34,7 @@ pub struct LockRequest {
     name: String,
     mode: i32,
     note: Option<Note>,
+    hold_at_least: Option<prost_types::Duration>,
     end_on_deadlock: bool,
 }
 
@@ -200,6 +201,7 @@ impl LockRequest {
             name,
             mode: LockMode::Exclusive.into(),
             note: None,
+            hold_at_least: None,
             end_on_deadlock: false,
         }
     }
@@ -207,6 +209,18 @@ impl LockRequest {
     options!();
     note!();
     end_on_deadlock!();
+
+    /// Sets how long the lock stays held at least, also after a release or a crash; so a job that
+    /// ends early does not run again at once elsewhere. For [`LockMode::Exclusive`] and
+    /// [`LockMode::Fair`].
+    pub fn hold_at_least(mut self, least: Duration) -> Self {
+        // What the protocol cannot express is refused by every coordinator.
+        self.hold_at_least = Some(least.try_into().unwrap_or(prost_types::Duration {
+            seconds: i64::MAX,
+            nanos: 0,
+        }));
+        self
+    }
 
     /// Sets the mode. The default is [`LockMode::Exclusive`].
     pub fn mode(mut self, mode: LockMode) -> Self {
@@ -230,6 +244,7 @@ impl LockRequest {
                 name,
                 mode,
                 note,
+                hold_at_least,
                 end_on_deadlock
             }
         );
@@ -239,7 +254,16 @@ impl LockRequest {
     /// Acquires the lock if it is free; `None` if it has another holder. Fails as
     /// [`acquire`](Self::acquire) does.
     pub async fn try_acquire(self) -> Result<Option<Guard>, Error> {
-        let request = request!(self, TryAcquire, TryAcquireRequest { name, mode, note });
+        let request = request!(
+            self,
+            TryAcquire,
+            TryAcquireRequest {
+                name,
+                mode,
+                note,
+                hold_at_least
+            }
+        );
         Ok(tried(self.options.acquire(request).await)?.map(Guard::new))
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     owner_lock::OwnerLock,
     repeat::expect_valid,
     session::{held::Lost, session::Session},
-    types::{Grant, GrantKey, HolderKnown, hold_of, safe_until},
+    types::{Grant, GrantKey, HolderKnown, Lease, hold_of, safe_until},
     waiters::queue::QueueTicket,
 };
 
@@ -123,7 +123,8 @@ async fn ask(
     refusal: Refusal,
     place: Option<&QueueTicket>,
 ) -> Result<Acquired, CallError> {
-    if let Some(place) = place.filter(|_| prepared.is_plain() && request.note.is_none()) {
+    let is_plain = prepared.is_plain() && request.note.is_none() && request.hold_at_least.is_none();
+    if let Some(place) = place.filter(|_| is_plain) {
         // Boxed, so that attempts without a ticket do not carry it.
         let taken_over =
             Box::pin(place.take_over(scripts, prepared.field.as_deref(), prepared.lease));
@@ -134,6 +135,7 @@ async fn ask(
     let hold = prepared.hold(request);
     let identity = Attempt {
         note: request.note.as_deref(),
+        least: request.hold_at_least.map(Lease::get),
         ..prepared.identity()
     };
     let acquired = scripts.acquire(hold, prepared.lease, identity, refusal);
@@ -170,6 +172,8 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
     };
     let reserved = core.reserve(&request.account, usize::from(!is_known))?;
     let lease = core.lease_of_new(session.as_ref(), request.lease);
+    // So a crash does not free it earlier either.
+    let lease = lease.max(request.hold_at_least.map_or(Duration::ZERO, Lease::get));
     let attempt = core.attempts.next();
     // If the owner's holds are unknown, only a record shows later whether this attempt ran.
     let own_record = known_holds.is_none().then(|| attempt.clone());
@@ -179,7 +183,8 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         .map(|id| id.as_str().to_owned())
         .or(own_record);
     let fresh_serial = core.attempts.fresh_serial();
-    let field = if known_holds == Some(0) && record.is_none() && request.note.is_none() {
+    let is_bare = request.note.is_none() && request.hold_at_least.is_none();
+    let field = if known_holds == Some(0) && record.is_none() && is_bare {
         let names_it = core.scripts.names_grants(request.mode);
         names_it.then(|| owner.grant_field(fresh_serial)).flatten()
     } else {
@@ -288,6 +293,7 @@ impl Prepared {
             serial: self.serial,
             fresh_serial: self.fresh_serial,
             note: None,
+            least: None,
         }
     }
 }

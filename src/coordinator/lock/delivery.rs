@@ -163,6 +163,7 @@ impl Undo {
             serial: Some(grant.serial),
             fresh_serial: 0,
             note: None,
+            least: None,
         };
         let undone = core.undo(grant.hold(), identity, grant.lease).await;
         // A repeat of the request may have taken the grant over; then this undo must not give it

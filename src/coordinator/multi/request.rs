@@ -66,6 +66,7 @@ impl AcquireAll {
             request_id: self.request_id.clone(),
             min_replica_acks: self.min_replica_acks,
             note: self.note.clone(),
+            hold_at_least: None,
             end_on_deadlock: self.end_on_deadlock,
             account: self.account.clone(),
         }

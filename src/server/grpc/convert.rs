@@ -43,6 +43,7 @@ macro_rules! acquire {
             request_id,
             min_replica_acks: $request.min_replica_acks,
             note: convert_note::of_request($request.note.as_ref())?,
+            hold_at_least: $requests.hold_at_least($request.hold_at_least, mode)?,
             end_on_deadlock: false,
             account: $requests.account.clone(),
         }

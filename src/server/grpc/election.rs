@@ -117,6 +117,7 @@ impl Requests<'_> {
             request_id: self.request_id(&request.request_id)?,
             min_replica_acks: request.min_replica_acks,
             note: convert_note::of_request(request.note.as_ref())?,
+            hold_at_least: None,
             account: self.account.clone(),
             end_on_deadlock: false,
         };

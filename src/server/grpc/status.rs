@@ -310,6 +310,7 @@ fn store_status(error: &CallError, text: String) -> Status {
                 Unsupported::FairLocks => ("mode", "FAIR"),
                 Unsupported::Semaphores => ("kind", "semaphore"),
                 Unsupported::Latches => ("kind", "latch"),
+                Unsupported::HoldAtLeast => ("field", "hold_at_least"),
                 Unsupported::SeveralAtOnce => ("kind", "several"),
                 Unsupported::Notes => ("field", "note"),
                 Unsupported::Elections => ("kind", "election"),

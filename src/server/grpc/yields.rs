@@ -1,10 +1,11 @@
-//! Requests to yield, and the conversion of their messages.
+//! Requests to yield, and how long a lock is held at least: the conversion of their messages.
 
 use std::time::Duration;
 
 use lockkeeper_access::{Account, Right};
 use lockkeeper_coordinator::{
-    Error, Invalid, Lease, Reason, RequestYield, YIELD_WITHIN_MAX, YieldRequest, YieldRequested,
+    Error, Invalid, Lease, Mode, Reason, RequestYield, YIELD_WITHIN_MAX, YieldRequest,
+    YieldRequested,
 };
 
 use super::{
@@ -20,6 +21,25 @@ const WITHIN: Duration = Duration::from_secs(30);
 // === impl Requests ===
 
 impl Requests<'_> {
+    /// How long a lock is held at least.
+    pub(super) fn hold_at_least(
+        &self,
+        period: Option<prost_types::Duration>,
+        mode: Mode,
+    ) -> Result<Option<Lease>, Error> {
+        const FIELD: &str = "hold_at_least";
+        let Some(period) = period else {
+            return Ok(None);
+        };
+        if matches!(mode, Mode::Read | Mode::Write) {
+            let why = "needs the mode EXCLUSIVE or FAIR";
+            return Err(Invalid::new(FIELD, why).into());
+        }
+        let period = duration(FIELD, period)?;
+        let period = Lease::named(FIELD, period, self.coordinator.limits())?;
+        Ok(Some(period))
+    }
+
     pub(super) fn request_yield(
         &self,
         request: &pb::RequestYieldRequest,

@@ -54,7 +54,7 @@ pub static LOCK_RAISE: Script = script!("lock_raise", "token");
 /// Makes the token of a lock that was taken without a script.
 pub static LOCK_TOKEN: Script = script!("lock_token", "token");
 /// Tells who holds a lock.
-pub static LOCK_INSPECT: Script = script!("lock_inspect", "token", "note", "shown");
+pub static LOCK_INSPECT: Script = script!("lock_inspect", "token", "note", "owner", "shown");
 /// Takes every hold of a lock away.
 pub static LOCK_FORCE: Script = script!(
     "lock_force",

@@ -82,6 +82,8 @@ pub enum Unsupported {
     SeveralAtOnce,
     /// The stores give one grant different tokens, by which a note is known to be the grant's.
     Notes,
+    /// A lock that is marked on few stores is free.
+    HoldAtLeast,
     /// An election is a fair lock, and its stores would have different records of it.
     Elections,
 }
@@ -90,11 +92,12 @@ pub enum Unsupported {
 
 impl Unsupported {
     /// What its users are refused.
-    pub const REFUSED: [Self; 5] = [
+    pub const REFUSED: [Self; 6] = [
         Self::FairLocks,
         Self::Semaphores,
         Self::Latches,
         Self::Notes,
+        Self::HoldAtLeast,
         Self::Elections,
     ];
 
@@ -106,6 +109,7 @@ impl Unsupported {
             Self::Latches => "latches",
             Self::SeveralAtOnce => "calls that take several locks at once",
             Self::Notes => "notes",
+            Self::HoldAtLeast => "hold_at_least",
             Self::Elections => "elections",
         }
     }

@@ -169,10 +169,12 @@ pub fn holders_channel(prefix: &str) -> String {
     channel(&[prefix, "lockkeeper_holders"].concat())
 }
 
-/// The owner that a field of a lock stands for: while a forced release waits for former holders,
-/// the fields are marks of them.
+/// The owner that a field of a lock stands for: while a forced release waits for former holders, or
+/// the lock is held at least until a time, the fields are marks of them.
 pub fn former_owner(field: &str) -> &str {
-    field.strip_prefix("lockkeeper_forced:").unwrap_or(field)
+    let forced = field.strip_prefix("lockkeeper_forced:");
+    let marked = forced.or_else(|| field.strip_prefix("lockkeeper_least:"));
+    marked.unwrap_or(field)
 }
 
 /// The name that a key belongs to, if the key is a name itself or the queue of a fair lock. Keys

@@ -52,6 +52,7 @@ async fn token_of(
         serial: None,
         fresh_serial: 1,
         note: None,
+        least: None,
     };
     match scripts
         .acquire(hold(owner), lease, attempt, Refusal::Forgotten)
@@ -158,6 +159,7 @@ async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
             serial: None,
             fresh_serial: 1,
             note: None,
+            least: None,
         };
         scripts.acquire(hold("x"), secs(300), attempt, Refusal::Forgotten)
     };

@@ -155,6 +155,7 @@ async fn a_long_record_keeps_the_newest_values() {
             serial: None,
             fresh_serial: 0,
             note: None,
+            least: None,
         };
         let hold = Hold::new("lock", Mode::Fair, "x");
         let taken = scripts.acquire(hold, secs(100), attempt, Refusal::Forgotten);

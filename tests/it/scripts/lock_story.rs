@@ -80,6 +80,7 @@ impl Teller for Locks {
             fresh_serial: option(words, "fresh")
                 .map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap()),
             note: note.as_ref(),
+            least: option(words, "least").map(time),
         };
         let mode = mode_of(words);
         let words: Vec<_> = words.iter().map(|word| in_session(word)).collect();

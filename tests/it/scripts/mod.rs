@@ -18,6 +18,7 @@ mod force;
 mod hand_on;
 mod inspect;
 mod latch;
+mod least;
 mod multi;
 mod native;
 mod notes;

@@ -61,6 +61,7 @@ const OWNER: &str = "6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1:0";
 const COUNTER: &str = "redisson_lock_token:{lock}";
 const ATTEMPT: Attempt<'static> = Attempt {
     note: None,
+    least: None,
     request_id: None,
     attempt: "a",
     known_holds: Some(0),

@@ -122,6 +122,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         serial: None,
         fresh_serial: 7,
         note: None,
+        least: None,
     };
     for round in ["1", "2"] {
         let (by_request, plain) = (attempt(Some(round), round), attempt(None, "a"));

@@ -98,6 +98,7 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
         serial: None,
         fresh_serial: 1,
         note: None,
+        least: None,
     };
     let hold = Hold::new(name, mode(name, random), owner);
     match random.random_range(0..12) {

@@ -202,6 +202,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
         serial: None,
         fresh_serial: 1,
         note: None,
+        least: None,
     };
     for _ in 0..2 {
         let acquired = scripts

@@ -139,6 +139,7 @@ impl Sessionless {
             wait,
             request_id: self.request_id(),
             min_replica_acks: 0,
+            hold_at_least: None,
             end_on_deadlock: false,
             account: Account::default(),
         };

@@ -82,6 +82,9 @@ pub struct Attempt<'a> {
     pub fresh_serial: u64,
     /// What the owner says of its hold; with none, what it said before stays.
     pub note: Option<&'a Note>,
+    /// How long the lock is held at least, also after a release. Of an exclusive or fair lock that
+    /// the owner does not hold yet; the lease is as long.
+    pub least: Option<Duration>,
 }
 
 /// What a release came to.
@@ -105,9 +108,10 @@ pub enum Released {
 
 impl Attempt<'_> {
     /// Whether the script is not told more than that: the owner has no hold, there is no request
-    /// id, and the owner says nothing.
+    /// id, and the owner says nothing and may release the lock at any time.
     fn is_plain(&self) -> bool {
-        self.request_id.is_none() && self.known_holds == Some(0) && self.note.is_none()
+        let is_bare = self.note.is_none() && self.least.is_none();
+        self.request_id.is_none() && self.known_holds == Some(0) && is_bare
     }
 
     /// No attempt: its undo lowers the holds of the grant with this serial to a number.
@@ -119,6 +123,7 @@ impl Attempt<'_> {
             serial: Some(serial),
             fresh_serial: 0,
             note: None,
+            least: None,
         }
     }
 }
@@ -163,7 +168,9 @@ impl HostScripts {
                     .flatten(),
             );
             args.extend(self.look_up_args(lease, attempt, refused));
-            args.extend(attempt.note.map(Note::text));
+            let no_note = attempt.least.map(|_| Bytes::new());
+            args.extend(attempt.note.map(Note::text).or(no_note));
+            args.extend(attempt.least.map(millis));
         }
         let mut keys = acquire_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));

@@ -83,6 +83,7 @@ impl OwnAttempt {
             serial: self.serial,
             fresh_serial: 0,
             note: None,
+            least: None,
         }
     }
 }

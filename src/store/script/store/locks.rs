@@ -51,6 +51,9 @@ impl Scripts {
     ) -> Result<Acquired, CallError> {
         self.check_mode(hold.mode)?;
         self.check_note(attempt.note.is_some())?;
+        if attempt.least.is_some() {
+            self.single(Unsupported::HoldAtLeast)?;
+        }
         on_store!(self, acquire(hold, lease, attempt, refused))
     }
 

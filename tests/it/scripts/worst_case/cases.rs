@@ -276,6 +276,7 @@ fn attempt() -> Attempt<'static> {
         serial: None,
         fresh_serial: 1,
         note: None,
+        least: None,
     }
 }
 

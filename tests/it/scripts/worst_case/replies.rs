@@ -102,6 +102,7 @@ async fn ask_all(scripts: &Scripts) {
                 serial: None,
                 fresh_serial: 1,
                 note: None,
+                least: None,
             };
             let _ = scripts
                 .acquire(hold, secs(60), attempt, Refusal::Recorded)
