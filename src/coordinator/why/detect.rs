@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// How often is looked; each few thousand waiters add as much.
-const INTERVAL: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(200);
 const WAITERS_PER_INTERVAL: usize = 4000;
 
 /// How long nobody need look after nobody has waited.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Names and owners that are looked up each time, which is 100 a second.
-const LOOKS_MAX: usize = 25;
+const LOOKS_MAX: usize = 20;
 
 #[derive(Debug, Default)]
 struct Detector {

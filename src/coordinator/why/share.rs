@@ -14,8 +14,9 @@ use crate::{
     },
 };
 
-/// How often what is shared is written again: a deadlock is named only after that.
-const REFRESH: Duration = Duration::from_millis(500);
+/// What is shared is written again when it is older: every second time that is looked for deadlocks.
+/// One is named only after that.
+const REFRESH: Duration = Duration::from_millis(350);
 
 /// How long it outlives its coordinator.
 const TTL: Duration = Duration::from_secs(3);
