@@ -11,8 +11,8 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
-/// The prefix of the names of Lockkeeper's own metrics.
-const PREFIX: &str = "lockkeeper";
+/// The prefix of the names of Lockkeeper's own metrics, without the `_` behind it.
+pub const PREFIX: &str = "lockkeeper";
 
 /// Buckets for calls of one or a few round trips, in seconds.
 const CALLS: [f64; 15] = [

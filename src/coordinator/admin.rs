@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockkeeper_store::script::{Holder, NameKind, WalkCursor};
+use lockkeeper_store::script::{NameKind, ToHolders, WalkCursor};
 use tokio::time::Instant;
 
 use crate::{
@@ -14,13 +14,13 @@ use crate::{
     events::{Event, What},
     latch::{self, LatchDescription},
     lock::{
-        describe::look,
+        describe::{holder_seen, look},
         outcome::{Description, HolderSeen},
     },
     loss::closed_until,
     semaphore::{self, outcome::SemaphoreDescription},
     session::seen::SessionSeen,
-    types::{Invalid, LockName, LostReason, Owner, over},
+    types::{Invalid, LockName, LostReason, over},
 };
 
 /// Default and maximum entries of a page.
@@ -32,7 +32,7 @@ const STEP_KEYS: u32 = 500;
 const STEPS_MAX: usize = 20;
 
 /// Concurrent lookups of locks.
-const LOOKS_AT_ONCE: usize = 32;
+pub(crate) const LOOKS_AT_ONCE: usize = 32;
 
 /// Holders that a list shows per lock; the others are only counted.
 const LISTED_HOLDERS: u32 = 10;
@@ -110,11 +110,22 @@ impl Coordinator {
         page_size: usize,
         page_token: &str,
     ) -> Result<ListedLocks, Error> {
+        self.search_locks(prefix, "", page_size, page_token).await
+    }
+
+    /// The same of the names that contain `part` behind the prefix.
+    pub async fn search_locks(
+        &self,
+        prefix: &str,
+        part: &str,
+        page_size: usize,
+        page_token: &str,
+    ) -> Result<ListedLocks, Error> {
         let core = &self.core;
         let limits = &core.config.limits;
         let prefix = [&limits.key_prefix, prefix].concat();
         let (found, next) = core
-            .walk(&prefix, page_size_of(page_size), page_token)
+            .walk((&prefix, part), page_size_of(page_size), page_token)
             .await?;
         // Other programs' names in the store need not be valid in a request.
         let named = found.into_iter().filter_map(|(name, kind)| {
@@ -156,7 +167,7 @@ impl Coordinator {
         grace: Duration,
     ) -> Result<ForceReleased, Error> {
         let (core, name, reason) = (Arc::clone(&self.core), name.clone(), reason.clone());
-        let work = async move { core.force_release(&name, &reason, grace).await };
+        let work = async move { core.force(&name, &reason, grace, None).await };
         self.core.tasks.detach_on_drop("force_release", work).await
     }
 }
@@ -164,10 +175,10 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
-    /// At most `count` names in use, and where to continue.
+    /// At most `count` names in use, with this beginning and this part, and where to continue.
     async fn walk(
         &self,
-        prefix: &str,
+        (prefix, part): (&str, &str),
         count: usize,
         token: &str,
     ) -> Result<(Vec<(String, NameKind)>, Option<PageCursor>), Error> {
@@ -177,7 +188,10 @@ impl Core {
             let (names, next) = self.scripts.walk(place.cursor, prefix, STEP_KEYS).await?;
             let mut new: Vec<_> = names
                 .into_iter()
-                .filter(|(name, _)| *name > place.behind)
+                .filter(|(name, _)| {
+                    let rest = name.strip_prefix(prefix);
+                    *name > place.behind && rest.is_some_and(|rest| rest.contains(part))
+                })
                 .collect();
             if found.len() + new.len() > count {
                 new.truncate(count - found.len());
@@ -202,7 +216,11 @@ impl Core {
     }
 
     /// None if it is no longer in use.
-    async fn look(&self, name: LockName, kind: NameKind) -> Result<Option<LockSeen>, Error> {
+    pub(crate) async fn look(
+        &self,
+        name: LockName,
+        kind: NameKind,
+    ) -> Result<Option<LockSeen>, Error> {
         let seen = match kind {
             NameKind::Lock | NameKind::ReadWriteLock => look(self, &name, LISTED_HOLDERS)
                 .await
@@ -225,14 +243,18 @@ impl Core {
         }
     }
 
-    async fn force_release(
+    /// Releases a lock by force; with the token of holders that were `asked` to yield, from nobody
+    /// else.
+    pub(crate) async fn force(
         &self,
         name: &LockName,
         reason: &Reason,
         grace: Duration,
+        asked: Option<u64>,
     ) -> Result<ForceReleased, Error> {
         let (scripts, acks) = self.replicated(0);
-        let forced = scripts.force_release(name.store_key(), &reason.0, grace, FORCED_HOLDERS);
+        let (key, max) = (name.store_key(), FORCED_HOLDERS);
+        let forced = scripts.force_release(key, &reason.0, grace, asked, max);
         let Some(forced) = forced.await? else {
             return Ok(ForceReleased::default());
         };
@@ -243,16 +265,21 @@ impl Core {
         let lost = LostReason::ForceReleased {
             reason: Arc::clone(&reason.0),
             closed_until,
+            preempted: asked.is_some(),
         };
         for session in self.sessions.all() {
             session.lose_forced(&self.deadlines, name, forced.token, &lost);
         }
         let holders = forced.holders.iter();
-        let holders: Vec<_> = holders.map(|it| self.holder_seen(it)).collect();
+        let holders: Vec<_> = holders.map(|it| holder_seen(self, name, it)).collect();
+        self.tell_coordinators(name, forced.token, &holders, &lost)
+            .await;
         for holder in &holders {
             self.tell_forced(name, forced.token, holder, &lost);
-            // Nothing tells a holder without a session, so nothing is gained by waiting for it.
+            // Nothing tells a holder without a session, so an operator gains nothing by waiting for
+            // it. But who preempts relies on its lease.
             if closed_until.is_some()
+                && asked.is_none()
                 && holder.owner.session.is_none()
                 && self
                     .acknowledge_forced(name, holder.mode, &holder.owner)
@@ -268,6 +295,42 @@ impl Core {
         })
     }
 
+    /// Notifies former holders that have a session elsewhere. Those who miss it learn of it at the
+    /// next renewal.
+    async fn tell_coordinators(
+        &self,
+        name: &LockName,
+        token: u64,
+        holders: &[HolderSeen],
+        lost: &LostReason,
+    ) {
+        let elsewhere = holders.iter().map(|it| &it.owner);
+        let elsewhere = elsewhere.filter(|owner| self.session_of(owner).is_err());
+        let holders: Vec<_> = elsewhere.map(|owner| owner.field().to_owned()).collect();
+        if holders.is_empty() {
+            return;
+        }
+        let message = ToHolders {
+            id: String::new(),
+            by: String::new(),
+            token,
+            within: lost.closed_for().unwrap_or_default(),
+            preempts: matches!(
+                lost,
+                LostReason::ForceReleased {
+                    preempted: true,
+                    ..
+                }
+            ),
+            name: name.store_key().to_owned(),
+            reason: lost.detail().unwrap_or_default().to_owned(),
+            holders,
+        };
+        if let Err(error) = self.tell_holders(&message).await {
+            tracing::debug!(%name, %error, "holders elsewhere are not notified");
+        }
+    }
+
     /// Emits the losses of holders without a session here; the sessions have emitted the others.
     fn tell_forced(&self, name: &LockName, token: u64, holder: &HolderSeen, lost: &LostReason) {
         if let Ok(Some(_)) = self.session_of(&holder.owner) {
@@ -280,18 +343,6 @@ impl Core {
                 ..Event::of_lock(what, name, holder.mode, &holder.owner).holding(holder.hold_count)
             }
         });
-    }
-
-    fn holder_seen(&self, holder: &Holder) -> HolderSeen {
-        let owner = Owner::from_field(&String::from_utf8_lossy(&holder.owner));
-        HolderSeen {
-            client_name: self.client_name(&owner),
-            owner,
-            mode: holder.mode,
-            hold_count: holder.hold_count,
-            remaining: holder.remaining,
-            note: holder.note.clone(),
-        }
     }
 }
 

@@ -6,9 +6,9 @@ use lockkeeper_access::{Account, Counted, Quota};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::Replicas,
-    script::{CallError, Inspected, ReplicationStatus, Scripts, SemaphoreInspected},
+    script::{CallError, Inspected, Mode, ReplicationStatus, Scripts, SemaphoreInspected},
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -29,6 +29,9 @@ use crate::{
     waiters::queue::Waiters,
     why::Board,
 };
+
+/// Requests to yield of one coordinator that stand at the same time.
+pub(crate) const YIELDS_MAX: usize = 1000;
 
 /// The state that the parts of a coordinator share.
 #[derive(Debug)]
@@ -51,6 +54,10 @@ pub(crate) struct Core {
     pub(crate) lock_looks: Looks<Inspected>,
     pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
     pub(crate) why: Board,
+    /// The channel of messages to the coordinators of holders.
+    pub(crate) holders_channel: String,
+    /// Room for requests to yield.
+    pub(crate) yields: Arc<Semaphore>,
 }
 
 // === impl Core ===
@@ -134,6 +141,17 @@ impl Core {
                     "an earlier operation of this owner is still in doubt".to_owned(),
                 )
             })
+    }
+
+    /// Since when an owner holds a lock in this mode, or else permits, if it has a session here.
+    pub(crate) fn holds_since(
+        &self,
+        name: &LockName,
+        mode: Option<Mode>,
+        owner: &Owner,
+    ) -> Option<Instant> {
+        let session = self.session_of(owner).ok()??;
+        session.holds_since(name, mode, &owner.label)
     }
 
     /// The client name of an owner's session, if it is connected here.

@@ -1,4 +1,4 @@
-//! Events for watchers. Without a watcher they cost one load of a counter.
+//! Events for watchers, and for the history if it is kept. Without either they cost two loads.
 //!
 //! A watcher has no queue of its own: all read the last `EVENTS_KEPT` events, each at its own pace.
 //! One that falls behind restarts with a snapshot. An event is emitted under the lock of the state
@@ -6,7 +6,7 @@
 //! not follow it.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -16,6 +16,7 @@ use tokio::sync::broadcast::{self};
 
 use crate::{
     error::{Error, Limit},
+    history::History,
     types::{Goal, Grant, Holding, LockName, LostReason, Owner, PermitGrant},
 };
 
@@ -71,6 +72,7 @@ pub(crate) struct Events {
     watchers: AtomicUsize,
     /// None without a watcher.
     sender: Mutex<Option<broadcast::Sender<Event>>>,
+    history: OnceLock<History<Event>>,
 }
 
 // === impl Events ===
@@ -80,10 +82,20 @@ impl Events {
         Arc::default()
     }
 
-    /// Emits an event if there are watchers.
+    /// Emits an event if there are watchers, or if the history is kept.
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
-        if self.watchers.load(Ordering::Relaxed) > 0 {
-            self.send(event());
+        let is_watched = self.watchers.load(Ordering::Relaxed) > 0;
+        match self.history.get() {
+            Some(history) => {
+                let event = event();
+                if is_watched {
+                    self.send(event.clone());
+                }
+                let text_bytes = event.text_bytes();
+                history.keep(event, text_bytes);
+            }
+            None if is_watched => self.send(event()),
+            None => {}
         }
     }
 
@@ -93,6 +105,16 @@ impl Events {
             // Either result is fine: every watcher may have gone.
             let _ = sender.send(event);
         }
+    }
+
+    /// Keeps the events from now on.
+    pub(crate) fn keep_history(&self) {
+        self.history.get_or_init(History::new);
+    }
+
+    /// None unless it is kept.
+    pub(crate) fn history(&self) -> Option<&History<Event>> {
+        self.history.get()
     }
 
     pub(crate) fn subscribe(&self) -> Result<broadcast::Receiver<Event>, Error> {
@@ -188,6 +210,24 @@ impl Event {
             holds: 0,
             note: None,
         }
+    }
+
+    /// The bytes of the texts that it refers to, as if nothing else did.
+    fn text_bytes(&self) -> usize {
+        let note = self.note.as_ref().map_or(0, |note| {
+            let labels = note.labels.iter();
+            let labels: usize = labels.map(|(key, value)| key.len() + value.len()).sum();
+            note.reason.len() + labels
+        });
+        let detail = match &self.what {
+            What::Lost(reason) => reason.detail().map_or(0, str::len),
+            _ => 0,
+        };
+        self.name.store_key().len()
+            + self.owner.label.len()
+            + self.owner.field().len()
+            + note
+            + detail
     }
 
     /// Sets the number of remaining holds.

@@ -15,6 +15,7 @@ mod admin;
 mod answer;
 mod attempt_ids;
 mod config;
+mod contention;
 mod coordinator;
 mod core;
 mod deadlines;
@@ -26,6 +27,7 @@ mod events;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod history;
 mod latch;
 mod lock;
 mod looks;
@@ -39,6 +41,7 @@ mod multi;
 mod operation;
 mod owner_lock;
 mod progress;
+mod recent;
 mod repeat;
 mod reply;
 mod resume;
@@ -47,6 +50,7 @@ mod semaphore;
 mod session;
 mod sessionless;
 mod spans;
+mod standing;
 mod stream;
 mod summary;
 mod types;
@@ -55,6 +59,7 @@ mod waiters;
 mod watch;
 mod watchdog;
 mod why;
+mod yields;
 
 pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
 
@@ -62,6 +67,7 @@ pub use self::{
     admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason},
     answer::Answer,
     config::Config,
+    contention::{Contended, SessionShown},
     coordinator::{Coordinator, Load},
     election::{
         observe::Observer,
@@ -85,6 +91,7 @@ pub use self::{
         undo::DeliveryAll,
     },
     operation::Operation,
+    recent::{Recent, Recorded},
     reply::{AnswersTo, Reply},
     resume::{Resumed, ResumedGrant, ResumedPermits},
     resume_token::SessionSecrets,
@@ -96,7 +103,8 @@ pub use self::{
         },
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
-    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen},
+    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen, YieldRequest},
+    standing::Standing,
     stream::{Opened, Stream},
     types::{
         Grant, HolderKnown, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner,
@@ -104,4 +112,5 @@ pub use self::{
     },
     watch::{Watched, Watcher},
     why::{Cycle, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
+    yields::{RequestYield, YIELD_WITHIN_MAX, YieldRequested},
 };

@@ -15,6 +15,7 @@ mod process;
 mod reload;
 mod secret_files;
 mod security;
+mod session_rights;
 mod sizing;
 pub mod telemetry;
 mod wiring;

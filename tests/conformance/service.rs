@@ -84,4 +84,5 @@ service! {
     describe: DescribeRequest => pb::DescribeResponse;
     explain: ExplainRequest => pb::ExplainResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
+    request_yield: RequestYieldRequest => pb::RequestYieldResponse;
 }

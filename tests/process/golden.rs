@@ -80,6 +80,8 @@ const STORY: &[&str] = &[
     "latch wait never",
     "latch wait t --wait 10ms --output text",
     "latch delete never",
+    "election leader never",
+    "election leader never --output text",
     "acquire r --mode read --owner me",
     "list",
     "list --output text",
@@ -108,6 +110,11 @@ const BACKGROUND: &[(&str, &str, &str)] = &[
         "semaphore describe permits",
         r#""waiterCount":1"#,
     ),
+    (
+        "elect chosen --value 10.0.0.1:80 --lease 9s --client-name scheduler -- sleep 60",
+        "election leader chosen",
+        r#""value":"10.0.0.1:80""#,
+    ),
 ];
 
 /// Asked while [`BACKGROUND`] holds and waits.
@@ -116,6 +123,11 @@ const MEANWHILE: &[&str] = &[
     "describe held --output text",
     "semaphore describe permits",
     "semaphore describe permits --output text",
+    "yield held --reason maintenance",
+    "yield held --reason maintenance --output text",
+    "yield free --reason maintenance --output text",
+    "election leader chosen",
+    "election leader chosen --output text",
     "list",
     "list --output text",
     "sessions",
@@ -126,6 +138,7 @@ const MEANWHILE: &[&str] = &[
 const COMMANDS: &[&str] = &[
     "serve",
     "run",
+    "elect",
     "acquire",
     "try-acquire",
     "release",
@@ -146,8 +159,12 @@ const COMMANDS: &[&str] = &[
     "latch wait",
     "latch describe",
     "latch delete",
+    "election",
+    "election leader",
+    "election watch",
     "describe",
     "check-token",
+    "yield",
     "list",
     "sessions",
     "watch",

@@ -11,6 +11,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use super::{
     SessionEvent, SessionEvents, SessionState,
     command::{Command, Commands, call},
+    election::Election,
     latch::Latch,
     requests::{LockRequest, LocksRequest},
     semaphore::Semaphore,
@@ -72,6 +73,11 @@ impl Session {
     /// A latch.
     pub fn latch(&self, name: impl Into<String>) -> Latch {
         Latch::new(self.commands.clone(), name.into())
+    }
+
+    /// An election.
+    pub fn election(&self, name: impl Into<String>) -> Election {
+        Election::new(self.commands.clone(), name.into())
     }
 
     /// The holders of a lock, and how many wait for it.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lockkeeper_store::script::Mode;
+use lockkeeper_store::script::{Holder, Mode};
 
 use crate::{
     core::Core,
@@ -23,19 +23,8 @@ pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Descr
     let (scripts, inspected) = (core.scripts.clone(), name.clone());
     let read = || async move { scripts.inspect(inspected.store_key(), max).await };
     let seen = core.lock_looks.ask(name, max, read).await?;
-    // Another program may have put any bytes there; the output must be text.
-    let owner_of = |field: &[u8]| Owner::from_field(&String::from_utf8_lossy(field));
-    let holders = seen.holders.iter().map(|holder| {
-        let owner = owner_of(&holder.owner);
-        HolderSeen {
-            client_name: core.client_name(&owner),
-            owner,
-            mode: holder.mode,
-            hold_count: holder.hold_count,
-            remaining: holder.remaining,
-            note: holder.note.clone(),
-        }
-    });
+    let holders = seen.holders.iter();
+    let holders = holders.map(|holder| holder_seen(core, name, holder));
     let (local, local_count) = core.waiters.list(name, max as usize);
     let since: HashMap<&str, _> = local
         .iter()
@@ -70,4 +59,23 @@ pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Descr
         waiters: queued.chain(others).collect(),
         waiter_count: seen.queue_len + local_count,
     })
+}
+
+/// A holder that the store has named.
+pub(crate) fn holder_seen(core: &Core, name: &LockName, holder: &Holder) -> HolderSeen {
+    let owner = owner_of(&holder.owner);
+    HolderSeen {
+        client_name: core.client_name(&owner),
+        since: core.holds_since(name, Some(holder.mode), &owner),
+        owner,
+        mode: holder.mode,
+        hold_count: holder.hold_count,
+        remaining: holder.remaining,
+        note: holder.note.clone(),
+    }
+}
+
+/// Another program may have put any bytes there; the output must be text.
+fn owner_of(field: &[u8]) -> Owner {
+    Owner::from_field(&String::from_utf8_lossy(field))
 }

@@ -77,6 +77,8 @@ pub struct HolderSeen {
     pub client_name: String,
     /// What it says of its hold.
     pub note: Option<Arc<Note>>,
+    /// When it was granted, if a session here holds it.
+    pub since: Option<Instant>,
 }
 
 /// A waiter.

@@ -32,6 +32,7 @@ pub(crate) struct SessionTally {
     pub(crate) live: usize,
     pub(crate) detached: usize,
     pub(crate) grants: usize,
+    pub(crate) at_risk: usize,
 }
 
 /// Declares the families: how each is made and registered, its name and its help.

@@ -51,6 +51,9 @@ pub(crate) async fn look(
             client_name: owner
                 .as_ref()
                 .map_or_else(String::new, |owner| core.client_name(owner)),
+            since: owner
+                .as_ref()
+                .and_then(|owner| core.holds_since(name, None, owner)),
             owner,
             permits: holder.permits,
             remaining: holder.remaining,

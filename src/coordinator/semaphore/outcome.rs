@@ -81,6 +81,8 @@ pub struct PermitHolderSeen {
     pub remaining: Option<Duration>,
     /// The session's client name, if it is connected here.
     pub client_name: String,
+    /// When the first of them was granted, if a session here holds them.
+    pub since: Option<Instant>,
 }
 
 /// A waiter for permits.

@@ -79,6 +79,7 @@ impl Sessions {
             .is_some_and(|known| Arc::ptr_eq(known, session))
         {
             by_id.remove(&session.id);
+            self.ended(session);
         }
     }
 
@@ -92,7 +93,13 @@ impl Sessions {
         let counted = account.count(Quota::Sessions, 1)?;
         let mut by_id = self.by_id.write();
         if by_id.len() >= self.max && self.may_sweep() {
-            by_id.retain(|_, session| !session.end_if_empty(deadlines));
+            by_id.retain(|_, session| {
+                let has_ended = session.end_if_empty(deadlines);
+                if has_ended {
+                    self.ended(session);
+                }
+                !has_ended
+            });
             by_id.shrink_to(self.max / 2);
         }
         if by_id.len() >= self.max {
@@ -109,6 +116,13 @@ impl Sessions {
         ));
         by_id.insert(id, Arc::clone(&session));
         Ok(session)
+    }
+
+    /// Its events are kept, so its name is, too.
+    fn ended(&self, session: &Session) {
+        if let Some(history) = self.events.history() {
+            history.keep_client(&session.id, &session.client_name);
+        }
     }
 
     /// Limits sweeps: each one walks all sessions, so opening many in a row must not repeat it.

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::Mode;
 use tokio::time::Instant;
 
 use crate::{
@@ -11,6 +12,7 @@ use crate::{
         peer::PeerAddress,
         session::{Deadlines, Phase, Session},
     },
+    standing::Standing,
     types::{GrantKey, Holding, LockName, LostReason},
 };
 
@@ -35,6 +37,8 @@ pub struct SessionSeen {
     pub grants: usize,
     /// The number of its waits.
     pub waits: usize,
+    /// The last renewal of one of its grants failed.
+    pub at_risk: bool,
 }
 
 // === impl Session ===
@@ -56,6 +60,7 @@ impl Session {
             },
             grants: state.grants.len(),
             waits: state.waits,
+            at_risk: state.failing > 0,
         }
     }
 
@@ -68,6 +73,36 @@ impl Session {
     pub(crate) fn held_since(&self, key: &GrantKey) -> Option<Instant> {
         let state = self.state.lock();
         state.grants.get(key).map(|held| held.since)
+    }
+
+    /// Its first holdings, at most `max`, in the order of their names.
+    pub(crate) fn holdings(&self, max: usize) -> Vec<Standing> {
+        let state = self.state.lock();
+        let holdings = state.grants.values().take(max);
+        let seen = holdings.map(|held| Standing {
+            event: Event::of(What::Granted, &held.grant),
+            since: held.since,
+            valid_until: Some(held.end()),
+        });
+        seen.collect()
+    }
+
+    /// Since when an owner of the session holds a name: a lock in this mode, or else permits.
+    pub(crate) fn holds_since(
+        &self,
+        name: &LockName,
+        mode: Option<Mode>,
+        label: &Arc<str>,
+    ) -> Option<Instant> {
+        let slot = mode.map(|mode| GrantKey::new(name, mode, label).slot);
+        let state = self.state.lock();
+        let of_name = state.grants.range(GrantKey::first_of(name)..);
+        let of_name = of_name.take_while(|(key, _)| key.name == *name);
+        let wanted = of_name.filter(|(key, held)| {
+            let is_wanted = slot.map_or(held.grant.permits().is_some(), |slot| slot == key.slot);
+            is_wanted && key.label == *label
+        });
+        wanted.map(|(_, held)| held.since).min()
     }
 
     /// Sets the origin of the present stream.
@@ -100,6 +135,7 @@ impl Session {
         let lost = LostReason::ForceReleased {
             reason: Arc::clone(&reason),
             closed_until: None,
+            preempted: false,
         };
         for grant in &grants {
             self.metrics.lost(&lost);

@@ -159,6 +159,7 @@ impl Session {
             stream: stream.clone(),
             waits,
         };
+        state.ask_again();
         Some(stream)
     }
 
@@ -199,7 +200,8 @@ impl Session {
         }
         let grants = self.take_grants(&mut state, deadlines);
         for grant in &grants {
-            self.events.tell(|| Event::of(What::Released, grant));
+            self.events
+                .tell(|| Event::of(What::Released, grant).holding(0));
         }
         Some(grants)
     }
@@ -258,6 +260,7 @@ impl Session {
             Phase::Ended => {}
         }
         tally.grants += state.grants.len();
+        tally.at_risk += usize::from(state.failing > 0);
     }
 
     pub(crate) fn end_wait(&self) {

@@ -19,3 +19,4 @@ pub(crate) mod line;
 pub(crate) mod own_releases;
 pub(crate) mod place;
 pub(crate) mod queue;
+pub(crate) mod seen;

@@ -17,8 +17,12 @@ use serde_json::{Value, json};
 use super::{
     Admin,
     failure::Failure,
+    graph::graph,
     guard::Caller,
-    json::{described, listed_lock, listed_session, watched},
+    history::history,
+    json::{described, described_latch, described_semaphore, listed_lock, listed_session, watched},
+    overview::overview,
+    sessions::{end_session, session},
 };
 
 /// The parameters of a list.
@@ -26,6 +30,8 @@ use super::{
 #[serde(default, rename_all = "camelCase")]
 struct Listing {
     prefix: String,
+    /// Behind the prefix.
+    contains: String,
     page_size: usize,
     page_token: String,
 }
@@ -54,7 +60,14 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/api/v1/status", get(status))
         .route("/api/v1/locks", get(locks))
         .route("/api/v1/lock", get(lock))
+        .route("/api/v1/semaphore", get(semaphore))
+        .route("/api/v1/latch", get(latch))
+        .route("/api/v1/overview", get(overview))
+        .route("/api/v1/graph", get(graph))
+        .route("/api/v1/history", get(history))
         .route("/api/v1/sessions", get(sessions))
+        .route("/api/v1/session", get(session))
+        .route("/api/v1/end-session", post(end_session))
         .route("/api/v1/events", get(events))
         .route("/api/v1/force-release", post(force_release))
 }
@@ -81,9 +94,12 @@ async fn locks(
     Query(page): Query<Listing>,
 ) -> Result<Json<Value>, Failure> {
     caller.looks(&admin, "ListLocks", &page.prefix)?;
-    let listed = admin
-        .coordinator
-        .list_locks(&page.prefix, page.page_size, &page.page_token);
+    let listed = admin.coordinator.search_locks(
+        &page.prefix,
+        &page.contains,
+        page.page_size,
+        &page.page_token,
+    );
     let listed = listed.await.map_err(|error| Failure::of(&error))?;
     let locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
     Ok(Json(
@@ -96,13 +112,41 @@ async fn lock(
     caller: Caller,
     Query(Named { name }): Query<Named>,
 ) -> Result<Json<Value>, Failure> {
-    caller.looks(&admin, "Describe", &name)?;
-    let parsed = LockName::parse(&name, admin.coordinator.limits());
-    let name = parsed.map_err(|error| Failure::of(&error.into()))?;
+    let name = named(&admin, &caller, "Describe", &name)?;
     match admin.coordinator.describe(name).await {
         Ok(seen) => Ok(Json(described(&seen))),
         Err(error) => Err(Failure::of(&error)),
     }
+}
+
+async fn semaphore(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Query(Named { name }): Query<Named>,
+) -> Result<Json<Value>, Failure> {
+    let name = named(&admin, &caller, "DescribeSemaphore", &name)?;
+    match admin.coordinator.describe_semaphore(name).await {
+        Ok(seen) => Ok(Json(described_semaphore(&seen))),
+        Err(error) => Err(Failure::of(&error)),
+    }
+}
+
+async fn latch(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Query(Named { name }): Query<Named>,
+) -> Result<Json<Value>, Failure> {
+    let name = named(&admin, &caller, "DescribeLatch", &name)?;
+    match admin.coordinator.describe_latch(name).await {
+        Ok(seen) => Ok(Json(described_latch(&seen))),
+        Err(error) => Err(Failure::of(&error)),
+    }
+}
+
+fn named(admin: &Admin, caller: &Caller, asks: &str, name: &str) -> Result<LockName, Failure> {
+    caller.looks(admin, asks, name)?;
+    let parsed = LockName::parse(name, admin.coordinator.limits());
+    parsed.map_err(|error| Failure::of(&error.into()))
 }
 
 async fn sessions(
@@ -164,11 +208,7 @@ async fn force_release(
     let Json(request) =
         body.map_err(|error| Failure::new(error.status(), "INVALID", error.body_text()))?;
     let asked = caller.asks(&admin, "ForceRelease", &request.name, &request.reason)?;
-    if !admin.allow_force_release {
-        asked.denied();
-        let why = "admin.allow_force_release is not set";
-        return Err(Failure::new(StatusCode::FORBIDDEN, "NOT_ENABLED", why));
-    }
+    admin.may_change(&asked)?;
     let release = async {
         let name = LockName::parse(&request.name, admin.coordinator.limits())?;
         let reason = Reason::parse(&request.reason)?;

@@ -41,6 +41,7 @@ impl Failure {
         let (status, reason) = match error {
             Error::Invalid(_) => (StatusCode::BAD_REQUEST, "INVALID"),
             Error::LimitReached(_) => (StatusCode::TOO_MANY_REQUESTS, "LIMIT_REACHED"),
+            Error::SessionNotFound => (StatusCode::NOT_FOUND, "SESSION_NOT_FOUND"),
             Error::Draining => (StatusCode::SERVICE_UNAVAILABLE, "DRAINING"),
             Error::Store(store) if store.is_transient() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE")

@@ -146,6 +146,18 @@ impl Caller {
         name: &'a str,
         reason: &'a str,
     ) -> Result<Audited<'a>, Failure> {
+        let may = admin.access.allows(&self.identity, Right::Admin, name);
+        self.asks_if(may, operation, name, reason)
+    }
+
+    /// The same for a right that was found out before.
+    pub(super) fn asks_if<'a>(
+        &'a self,
+        may: bool,
+        operation: &'a str,
+        name: &'a str,
+        reason: &'a str,
+    ) -> Result<Audited<'a>, Failure> {
         let asked = Audited {
             identity: &self.identity,
             peer: self.peer,
@@ -153,7 +165,7 @@ impl Caller {
             name,
             reason,
         };
-        if admin.access.allows(&self.identity, Right::Admin, name) {
+        if may {
             return Ok(asked);
         }
         asked.denied();

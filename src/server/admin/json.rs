@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use lockkeeper_coordinator::{
-    Coordinator, Description, Event, HolderSeen, LockSeen, LostReason, Mode, NameKind, Note, Owner,
-    PermitHolderSeen, SessionId, SessionSeen, WaiterSeen, Watched, What,
+    Coordinator, Description, Event, HolderSeen, LatchDescription, LockSeen, LostReason, Mode,
+    NameKind, Note, Owner, PermitHolderSeen, PermitWaiterSeen, SemaphoreDescription, SessionId,
+    SessionSeen, Standing, WaiterSeen, Watched, What,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -18,23 +19,38 @@ pub(super) fn listed_lock(seen: LockSeen) -> Value {
             lock["kind"] = kind_name(kind).into();
             lock
         }
-        LockSeen::Semaphore(seen) => json!({
-            "name": seen.name.public(),
-            "kind": kind_name(NameKind::Semaphore),
-            "totalPermits": seen.total,
-            "availablePermits": seen.available,
-            "holders": seen.holders.iter().map(permit_holder).collect::<Vec<_>>(),
-            "holderCount": seen.holder_count,
-            "waiterCount": seen.waiter_count,
-        }),
-        LockSeen::Latch(seen) => json!({
-            "name": seen.name.public(),
-            "kind": kind_name(NameKind::Latch),
-            "count": seen.count,
-            "remainingLeaseMs": seen.remaining.map(millis),
-            "waiterCount": seen.waiter_count,
-        }),
+        LockSeen::Semaphore(seen) => {
+            let mut semaphore = described_semaphore(&seen);
+            semaphore["kind"] = kind_name(NameKind::Semaphore).into();
+            semaphore
+        }
+        LockSeen::Latch(seen) => {
+            let mut latch = described_latch(&seen);
+            latch["kind"] = kind_name(NameKind::Latch).into();
+            latch
+        }
     }
+}
+
+pub(super) fn described_semaphore(seen: &SemaphoreDescription) -> Value {
+    json!({
+        "name": seen.name.public(),
+        "totalPermits": seen.total,
+        "availablePermits": seen.available,
+        "holders": seen.holders.iter().map(permit_holder).collect::<Vec<_>>(),
+        "holderCount": seen.holder_count,
+        "waiters": seen.waiters.iter().map(permit_waiter).collect::<Vec<_>>(),
+        "waiterCount": seen.waiter_count,
+    })
+}
+
+pub(super) fn described_latch(seen: &LatchDescription) -> Value {
+    json!({
+        "name": seen.name.public(),
+        "count": seen.count,
+        "remainingLeaseMs": seen.remaining.map(millis),
+        "waiterCount": seen.waiter_count,
+    })
 }
 
 pub(super) fn described(seen: &Description) -> Value {
@@ -63,7 +79,17 @@ pub(super) fn listed_session(seen: &SessionSeen) -> Value {
         "grantCount": seen.grants,
         "waitCount": seen.waits,
         "resumableForMs": seen.detached_until.map(left),
+        "atRisk": seen.at_risk,
     })
+}
+
+/// A holding or a wait of a session.
+pub(super) fn standing(seen: &Standing) -> Value {
+    let mut shown = event(&seen.event, "");
+    let left = |until: Instant| millis(until.saturating_duration_since(Instant::now()));
+    shown["sinceMs"] = millis(seen.since.elapsed()).into();
+    shown["validForMs"] = seen.valid_until.map(left).into();
+    shown
 }
 
 /// The name and data of a watcher's event.
@@ -82,30 +108,42 @@ pub(super) fn watched(coordinator: &Coordinator, told: &Watched) -> (&'static st
     }
 }
 
-fn delta(coordinator: &Coordinator, event: &Event) -> Value {
-    let (what, lost) = match &event.what {
-        What::Granted => ("granted", None),
-        What::Released => ("released", None),
-        What::Lost(reason) => ("lost", Some(reason)),
-        What::WaitBegan => ("waitBegan", None),
-        What::WaitEnded => ("waitEnded", None),
-        What::Abandoned => ("abandoned", None),
-        What::Deadlock => ("deadlock", None),
+fn delta(coordinator: &Coordinator, told: &Event) -> Value {
+    event(told, &coordinator.client_name(&told.owner))
+}
+
+/// An event of an owner whose session has this client name.
+pub(super) fn event(event: &Event, client_name: &str) -> Value {
+    let lost = match &event.what {
+        What::Lost(reason) => Some(reason),
+        _ => None,
     };
     json!({
-        "event": what,
+        "event": what_name(&event.what),
         "name": event.name.public(),
         "kind": kind_name(event.kind),
         "mode": event.mode.map(Mode::name),
         "sessionDigest": digest(&event.owner),
         "owner": event.owner.label.as_ref(),
-        "clientName": coordinator.client_name(&event.owner),
+        "clientName": client_name,
         "fencingToken": event.fencing_token.to_string(),
         "holdCount": event.holds,
         "reason": lost.map(LostReason::name),
         "detail": lost.and_then(LostReason::detail),
         "note": event.note.as_deref().map(note),
     })
+}
+
+pub(super) fn what_name(what: &What) -> &'static str {
+    match what {
+        What::Granted => "granted",
+        What::Released => "released",
+        What::Lost(_) => "lost",
+        What::WaitBegan => "waitBegan",
+        What::WaitEnded => "waitEnded",
+        What::Abandoned => "abandoned",
+        What::Deadlock => "deadlock",
+    }
 }
 
 fn holder(seen: &HolderSeen) -> Value {
@@ -117,6 +155,7 @@ fn holder(seen: &HolderSeen) -> Value {
         "holdCount": seen.hold_count,
         "remainingLeaseMs": seen.remaining.map(millis),
         "note": seen.note.as_deref().map(note),
+        "heldForMs": seen.since.map(|since| millis(since.elapsed())),
     })
 }
 
@@ -131,6 +170,7 @@ fn permit_holder(seen: &PermitHolderSeen) -> Value {
         "clientName": seen.client_name,
         "holdCount": seen.permits,
         "remainingLeaseMs": seen.remaining.map(millis),
+        "heldForMs": seen.since.map(|since| millis(since.elapsed())),
     })
 }
 
@@ -144,11 +184,20 @@ fn waiter(seen: &WaiterSeen) -> Value {
     })
 }
 
-fn digest(owner: &Owner) -> Option<String> {
+fn permit_waiter(seen: &PermitWaiterSeen) -> Value {
+    json!({
+        "sessionDigest": digest(&seen.owner),
+        "owner": seen.owner.label.as_ref(),
+        "clientName": seen.client_name,
+        "waitingForMs": millis(seen.since.elapsed()),
+    })
+}
+
+pub(super) fn digest(owner: &Owner) -> Option<String> {
     owner.session.as_ref().map(SessionId::digest)
 }
 
-fn kind_name(kind: NameKind) -> &'static str {
+pub(super) fn kind_name(kind: NameKind) -> &'static str {
     match kind {
         NameKind::Lock => "lock",
         NameKind::ReadWriteLock => "readWriteLock",
@@ -157,6 +206,6 @@ fn kind_name(kind: NameKind) -> &'static str {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -23,12 +23,18 @@ impl Metrics {
         Self(Arc::new(registry))
     }
 
+    /// In the format of `OpenMetrics`.
+    pub(super) fn encoded(&self) -> Option<String> {
+        let mut shown = String::new();
+        text::encode(&mut shown, &self.0).ok()?;
+        Some(shown)
+    }
+
     /// `OpenMetrics` if the caller accepts it, else the older text format.
     pub(super) fn show(&self, headers: &HeaderMap) -> Response {
-        let mut shown = String::new();
-        if text::encode(&mut shown, &self.0).is_err() {
+        let Some(shown) = self.encoded() else {
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-        }
+        };
         let accepted = headers.get_all(header::ACCEPT).iter();
         let mut accepted = accepted.filter_map(|value| value.to_str().ok());
         if accepted.any(|value| value.contains("application/openmetrics-text")) {

@@ -3,15 +3,21 @@
 
 mod api;
 mod console;
+mod exposition;
 mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod graph;
 mod guard;
+mod history;
 mod json;
 mod listen;
 mod metrics;
+mod overview;
 mod repeats;
+mod samples;
+mod sessions;
 mod state;
 
 pub use self::{
@@ -50,7 +56,11 @@ pub async fn serve(
     connections_max: usize,
     stop: impl Future<Output = ()>,
 ) {
-    listen::serve(routes(admin), listener, connections_max, stop).await;
+    let serving = listen::serve(routes(admin.clone()), listener, connections_max, stop);
+    tokio::select! {
+        () = serving => {}
+        () = admin.samples.keep(&admin.metrics, &admin.coordinator) => {}
+    }
 }
 
 /// `/livez`: the process serves. `/readyz`: it accepts new work, so it does not drain and its store

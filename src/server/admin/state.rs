@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use lockkeeper_access::Access;
+use axum::http::StatusCode;
+use lockkeeper_access::{Access, Audited};
 use lockkeeper_coordinator::Coordinator;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::{metrics::Metrics, repeats::Repeats};
+use super::{failure::Failure, metrics::Metrics, repeats::Repeats, samples::Samples};
 use crate::{admission::Admission, hosts::AllowedHosts, probe::StoreProbe};
 
 /// Event streams, in total and of one address.
@@ -28,6 +29,7 @@ pub struct Admin {
     pub(super) hosts: Arc<AllowedHosts>,
     pub(super) streams: Admission,
     pub(super) repeats: Arc<Repeats>,
+    pub(super) samples: Arc<Samples>,
 }
 
 /// What the port allows.
@@ -44,7 +46,18 @@ pub struct Config {
 // === impl Admin ===
 
 impl Admin {
-    /// Pages about a coordinator, for callers that `access` allows.
+    /// Refuses a change unless the configuration allows them.
+    pub(super) fn may_change(&self, asked: &Audited<'_>) -> Result<(), Failure> {
+        if self.allow_force_release {
+            return Ok(());
+        }
+        asked.denied();
+        let why = "admin.allow_force_release is not set";
+        Err(Failure::new(StatusCode::FORBIDDEN, "NOT_ENABLED", why))
+    }
+
+    /// Pages about a coordinator, which keeps its history from now on, for callers that `access`
+    /// allows.
     pub fn new(
         coordinator: Coordinator,
         probe: StoreProbe,
@@ -52,6 +65,7 @@ impl Admin {
         metrics: Metrics,
         config: Config,
     ) -> Self {
+        coordinator.keep_history();
         Self {
             coordinator,
             access,
@@ -62,6 +76,7 @@ impl Admin {
             hosts: Arc::new(config.hosts),
             streams: Admission::new(STREAMS_MAX, STREAMS_PER_PEER_MAX, Gauge::default()),
             repeats: Arc::default(),
+            samples: Arc::new(Samples::new()),
         }
     }
 }

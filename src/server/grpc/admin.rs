@@ -11,6 +11,8 @@ use lockkeeper_coordinator::{Coordinator, Error, Limit, LockName, Reason, Sessio
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
+use crate::session_rights::may_end;
+
 use super::{
     audit::Caller,
     convert,
@@ -170,14 +172,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         let asked = caller.asks("EndSession", &subject, &request.reason);
         let meant = audited(&asked, sessions_of(&request).map_err(Error::from))?;
         let sessions = self.coordinator.sessions_of(&meant);
-        let may_end = |name: &str| self.access.allows(&caller.identity, Right::Admin, name);
-        let names = sessions.iter().map(|session| session.names());
-        // A session without a name is nobody's in particular, nor is one that is not here.
-        let names: Option<Vec<_>> = names.collect::<Option<Vec<_>>>().map(|it| it.concat());
-        let is_partial = names.is_some_and(|names| {
-            !names.is_empty() && names.iter().all(|name| may_end(name.public()))
-        });
-        if !is_partial && !may_end("") {
+        if !may_end(&self.access, &caller.identity, &sessions) {
             asked.denied();
             return Err(not_admin_of_sessions());
         }

@@ -1,14 +1,17 @@
-// The console as a person uses it: what is held appears by itself, the queue, a loss, the keyboard, a phone, names that are meant to do harm.
+// The console as a person uses it: what is held appears by itself, the queue, a loss, the keyboard, a phone, names that are meant to do harm; and the questions
+// of questions.mjs.
 
 import assert from "node:assert/strict";
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { join } from "node:path";
-import { World, until } from "./world.mjs";
+import { takePictures } from "./pictures.mjs";
+import { questions } from "./questions.mjs";
+import { World, isTooWide, row, until } from "./world.mjs";
 
 const [binary, images] = process.argv.slice(2);
 const HARMFUL = "<img src=x onerror=document.title='harm'>";
-const PHONE = { width: 360, height: 740 };
+const PHONE = { width: 390, height: 844 };
 
 // A request as another program would send it.
 function ask(url, { method = "GET", headers = {}, body } = {}) {
@@ -23,19 +26,12 @@ function ask(url, { method = "GET", headers = {}, body } = {}) {
   });
 }
 
-const row = (page, table, name) => page.locator(`#${table} tr`, { hasText: name });
-
-async function isTooWide(page) {
-  return page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
-}
-
 const stories = {
   async "what is held appears by itself, with who waits, and goes again"(world, readOnly) {
-    const page = await world.page(`${readOnly.admin}/`);
+    const page = await world.page(`${readOnly.admin}/#locks`);
     await page.locator("#state.good").waitFor();
     await page.getByText("Nothing is held or waited for.").waitFor();
     const holder = world.begin(readOnly, "run", "orders:7", "--", "sleep", "600");
-    await row(page, "locks-rows", "orders:7").waitFor();
     const held = row(page, "locks-rows", "orders:7");
     await held.getByText("exclusive").waitFor();
     await held.getByText("sleep").waitFor();
@@ -44,11 +40,9 @@ const stories = {
     const waiter = world.begin(readOnly, "run", "orders:7", "--", "true");
     await until("one waits", async () => (await held.locator("td").last().innerText()).trim() === "1");
     await held.getByRole("link").click();
-    await page.locator("#lock-waiters tr", { hasText: "true" }).waitFor();
-    assert.equal(await page.locator("#lock-holders tr").count(), 1);
+    await row(page, "lock-waiters", "true").waitFor();
+    assert.equal(await page.locator("#lock-holders tbody tr").count(), 1);
     assert.equal(await page.locator("#force-open").isVisible(), false, "it is read-only");
-    await page.getByRole("link", { name: "Contention" }).click();
-    await row(page, "contention-rows", "orders:7").waitFor();
     await page.getByRole("link", { name: "Sessions" }).click();
     await row(page, "sessions-rows", "sleep").getByText("live").waitFor();
     await row(page, "sessions-rows", "sleep").getByText(/^127\.0\.0\.1:\d+$/).waitFor();
@@ -56,35 +50,34 @@ const stories = {
     holder.kill("SIGTERM");
     assert.equal(await waiter.ended, 0);
     await page.getByText("Nothing is held or waited for.").waitFor();
-    await page.getByRole("link", { name: "Events" }).click();
-    await page.locator("#events-rows li", { hasText: "released" }).first().waitFor();
+    await page.getByRole("link", { name: "Events", exact: true }).click();
+    await page.locator("#events-rows tbody tr", { hasText: "released" }).first().waitFor();
     await page.close();
   },
 
-  async "only names that begin with what was typed are shown"(world, readOnly) {
-    await world.run(readOnly, "try-acquire", "a:1", "--owner", "x", "--lease", "10m");
-    await world.run(readOnly, "try-acquire", "b:1", "--owner", "x", "--lease", "10m");
-    const page = await world.page(`${readOnly.admin}/`);
+  async "any part of a name finds it"(world, readOnly) {
+    for (const name of ["a:1", "b:1"]) await world.run(readOnly, "try-acquire", name, "--owner", "x", "--lease", "10m");
+    const page = await world.page(`${readOnly.admin}/#locks`);
     await row(page, "locks-rows", "b:1").waitFor();
-    await page.getByRole("searchbox").fill("a:");
-    await page.keyboard.press("Enter");
+    await page.locator("#search [name=part]").fill("a:");
     await until("the other one is gone", async () => (await row(page, "locks-rows", "b:1").count()) === 0);
     await row(page, "locks-rows", "a:1").waitFor();
+    await page.locator("#search [name=part]").fill("c");
+    await page.getByText("No name matches.").waitFor();
     for (const name of ["a:1", "b:1"]) await world.run(readOnly, "release", name, "--owner", "x");
     await page.close();
   },
 
   async "names and owners are text, whatever they say"(world, readOnly) {
     await world.run(readOnly, "try-acquire", HARMFUL, "--owner", HARMFUL, "--lease", "10m");
-    const page = await world.page(`${readOnly.admin}/`);
-    const link = page.getByRole("link", { name: HARMFUL });
-    await link.click();
+    const page = await world.page(`${readOnly.admin}/#locks`);
+    await page.locator("#locks-rows").getByRole("link", { name: HARMFUL }).click();
     await page.locator("#lock-title", { hasText: HARMFUL }).waitFor();
-    await page.locator("#lock-holders tr", { hasText: HARMFUL }).waitFor();
+    await row(page, "lock-holders", HARMFUL).waitFor();
     await world.run(readOnly, "release", HARMFUL, "--owner", HARMFUL);
-    await page.getByRole("link", { name: "Events" }).click();
-    await page.locator("#events-rows li", { hasText: HARMFUL }).first().waitFor();
-    assert.equal(await page.locator("img").count(), 0);
+    await page.getByRole("link", { name: "Events", exact: true }).click();
+    await page.locator("#events-rows tbody tr", { hasText: HARMFUL }).first().waitFor();
+    assert.equal(await page.locator("img:not([src='/icon.svg'])").count(), 0);
     assert.ok(!(await page.title()).startsWith("harm"));
     const policy = await page.evaluate(async () => (await fetch("/")).headers.get("content-security-policy"));
     assert.match(policy, /default-src 'none'/);
@@ -94,12 +87,12 @@ const stories = {
 
   async "everything can be done with the keyboard, and one sees where one is"(world, readOnly) {
     await world.run(readOnly, "try-acquire", "keys", "--owner", "x", "--lease", "10m");
-    const page = await world.page(`${readOnly.admin}/`);
+    const page = await world.page(`${readOnly.admin}/#locks`);
     await row(page, "locks-rows", "keys").waitFor();
     await page.keyboard.press("Tab");
     assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
     const seen = [];
-    for (let presses = 0; presses < 12; presses += 1) {
+    for (let presses = 0; presses < 16; presses += 1) {
       await page.keyboard.press("Tab");
       const focus = await page.evaluate(() => {
         const style = getComputedStyle(document.activeElement);
@@ -123,30 +116,37 @@ const stories = {
   async "a phone shows all of it without scrolling sideways"(world, readOnly) {
     const long = `orders:${"x".repeat(200)}`;
     const holder = world.begin(readOnly, "run", long, "--", "sleep", "600");
-    const page = await world.page(`${readOnly.admin}/`, { viewport: PHONE });
-    await row(page, "locks-rows", long).waitFor();
+    const page = await world.page(`${readOnly.admin}/#locks`, { viewport: PHONE });
+    const held = page.locator(`#locks-rows [title="${long}"]`);
+    await held.waitFor();
     // Only now, or it might have been first.
-    const waiter = world.begin(readOnly, "run", long, "--", "true");
-    for (const name of ["Contention", "Sessions", "Events", "Locks"]) {
-      await page.getByRole("link", { name, exact: name === "Locks" }).click();
+    const waiter = world.begin(readOnly, "run", long, "--", "sleep", "0.1");
+    const pages = ["Overview", "Graph", "Sessions", "Events", "Locks"];
+    for (const name of pages) {
+      await page.getByRole("link", { name, exact: true }).click();
       await page.locator(`#view-${name.toLowerCase()}`).waitFor();
+      // The answer is on the page, and not only its frame.
+      await page.waitForResponse((response) => /overview|graph|sessions|history|locks/.test(response.url()));
       assert.equal(await isTooWide(page), false, name);
     }
-    await row(page, "locks-rows", long).getByRole("link").click();
-    await page.locator("#lock-waiters tr", { hasText: "true" }).waitFor();
+    await held.click();
+    await row(page, "lock-waiters", "sleep").waitFor();
     assert.equal(await isTooWide(page), false, "a lock");
+    await row(page, "lock-holders", "sleep").getByRole("link").click();
+    await page.locator(`#session-holds [title="${long}"]`).waitFor();
+    assert.equal(await isTooWide(page), false, "a session");
     holder.kill("SIGTERM");
     await waiter.ended;
     await page.close();
   },
 
-  async "a lock is taken away after its name was typed, and the loss is told live"(world, readOnly, mayForce) {
+  async "a lock is force-released after its name was typed, and the loss is told live"(world, readOnly, mayForce) {
     const holder = world.begin(mayForce, "run", "stuck", "--", "sleep", "600");
     const events = await world.page(`${mayForce.admin}/#events`);
     const page = await world.page(`${mayForce.admin}/#lock/stuck`);
-    await page.getByRole("button", { name: "Take it away…" }).click();
+    await page.getByRole("button", { name: "Force release…" }).click();
     const dialog = page.getByRole("dialog");
-    const button = dialog.getByRole("button", { name: "Take it away" });
+    const button = dialog.getByRole("button", { name: "Force release" });
     await dialog.getByLabel("Why?").fill("host 7 has burned down");
     await dialog.getByLabel("Type the name").fill("stick");
     assert.equal(await button.isDisabled(), true);
@@ -154,12 +154,13 @@ const stories = {
     await page.keyboard.press("Enter");
     await dialog.waitFor({ state: "hidden" });
     assert.equal(await holder.ended, 76, "the holder was told");
-    const lost = events.locator("#events-rows li.lost", { hasText: "FORCE_RELEASED: host 7 has burned down" });
+    const lost = events.locator("#events-rows tr.lost", { hasText: "FORCE_RELEASED: host 7 has burned down" });
     await lost.waitFor();
     await events.locator("#losses", { hasText: "1" }).waitFor();
     assert.match(await events.locator("#announced").textContent(), /stuck was lost/);
-    await events.getByLabel("Losses only").check();
-    assert.equal(await events.locator("#events-rows li:not(.lost):visible").count(), 0);
+    await events.locator("#events-form [name=event]").selectOption("lost");
+    await until("only losses", async () => (await events.locator("#events-rows tbody tr:not(.lost)").count()) === 0);
+    await lost.waitFor();
     await until("it is audited", () => mayForce.log.some((line) => line.includes('"target":"audit"') && line.includes("burned down")));
     await page.close();
     await events.close();
@@ -191,7 +192,7 @@ const stories = {
     await page.locator("#problem", { hasText: "PERMISSION_DENIED" }).waitFor();
     await field.fill("the-token-of-an-operator");
     await page.keyboard.press("Enter");
-    await page.getByText("Nothing is held or waited for.").waitFor();
+    await page.getByText("Nothing needs you.").waitFor();
     await page.locator("#state.good").waitFor();
     assert.equal(await page.evaluate(() => document.cookie + localStorage.length), "0");
     assert.ok(guarded.log.some((line) => line.includes('"result":"denied"') && line.includes('"who":"dev"')));
@@ -220,32 +221,6 @@ const stories = {
   },
 };
 
-async function takePictures(world, coordinator) {
-  await mkdir(images, { recursive: true });
-  const commands = [
-    ["nightly-report", "report.sh", "exclusive"],
-    ["orders:1041", "billing-7f9c", "exclusive"],
-    ["orders:1042", "billing-2b41", "exclusive"],
-    ["search-index", "search-1", "read"],
-    ["search-index", "search-2", "read"],
-  ];
-  const hold = ([name, client, mode]) =>
-    world.begin(coordinator, "run", name, "--client-name", client, "--mode", mode, "--", "sleep", "600");
-  commands.forEach(hold);
-  await world.run(coordinator, "semaphore", "set", "downloads", "4");
-  await world.run(coordinator, "semaphore", "acquire", "downloads", "--permits", "2", "--owner", "mirror", "--lease", "10m");
-  const page = await world.page(`${coordinator.admin}/`);
-  await row(page, "locks-rows", "search-index").waitFor();
-  for (let waiters = 0; waiters < 3; waiters += 1) hold(["orders:1041", `billing-${waiters}`, "exclusive"]);
-  await until("three wait", async () => (await row(page, "locks-rows", "orders:1041").locator("td").last().innerText()).trim() === "3");
-  await page.screenshot({ path: `${images}/console.png` });
-  const phone = await world.page(`${coordinator.admin}/#lock/orders%3A1041`, { viewport: PHONE, colorScheme: "dark" });
-  await phone.locator("#lock-waiters tr").nth(2).waitFor();
-  await phone.screenshot({ path: `${images}/console-phone.png` });
-  await page.close();
-  await phone.close();
-}
-
 const world = new World(binary);
 let passed = 0;
 let failed = 0;
@@ -253,7 +228,7 @@ try {
   await world.open();
   const readOnly = await world.coordinator();
   const mayForce = await world.coordinator("--set", "admin.allow_force_release=true");
-  for (const [name, story] of Object.entries(stories)) {
+  for (const [name, story] of Object.entries({ ...stories, ...questions })) {
     try {
       await story(world, readOnly, mayForce);
       assert.deepEqual(world.troubles, [], "the browser complains");
@@ -265,7 +240,7 @@ try {
       world.troubles = [];
     }
   }
-  if (process.env.SCREENSHOTS) await takePictures(world, mayForce);
+  if (process.env.SCREENSHOTS) await takePictures(world, images);
 } finally {
   await world.close();
 }

@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -47,6 +48,32 @@ export class World {
       });
     });
     return found;
+  }
+
+  // A Redis on a free port; `send` runs a command and waits for its answer.
+  async redis() {
+    const port = await new Promise((resolve) => {
+      const probe = createServer().listen(0, "127.0.0.1", () => {
+        const { port: free } = probe.address();
+        probe.close(() => resolve(free));
+      });
+    });
+    const child = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--save", ""], { stdio: "ignore" });
+    this.processes.push(child);
+    const send = (...words) =>
+      new Promise((resolve, reject) => {
+        const socket = connect(port, "127.0.0.1", () => {
+          const parts = words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`);
+          socket.write(`*${words.length}\r\n${parts.join("")}`);
+        });
+        socket.on("error", reject);
+        socket.once("data", (answer) => {
+          socket.destroy();
+          resolve(String(answer));
+        });
+      });
+    await until("Redis answers", () => send("PING").catch(() => null));
+    return { url: `redis://127.0.0.1:${port}`, send };
   }
 
   // A command that goes on until it is ended, such as `run`.
@@ -104,6 +131,39 @@ export class World {
     }
     if (this.profile) await rm(this.profile, { recursive: true, force: true });
   }
+}
+
+export const row = (page, table, name) => page.locator(`#${table} tbody tr`, { hasText: name });
+
+export async function isTooWide(page) {
+  return page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+}
+
+// A call of the API, as HTTP/JSON.
+export async function call(coordinator, method, body) {
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(`${coordinator.server}/lockkeeper.v1.${method}`, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(`${method}: ${answer.status} ${await answer.text()}`);
+  return answer.json();
+}
+
+// Holds so many locks, with prefixes as people choose them.
+export async function holdMany(coordinator, count) {
+  const prefixes = ["invoices", "orders", "search", "stock"];
+  const names = Array.from({ length: count }, (_, at) => `${prefixes[at % 4]}:${String(at).padStart(5, "0")}`);
+  while (names.length > 0) {
+    const locks = names.splice(0, 50).map((name) => ({ name, mode: "LOCK_MODE_EXCLUSIVE" }));
+    await call(coordinator, "LockService/TryAcquireAll", { locks, owner: "warehouse", lease: "3600s" });
+  }
+}
+
+// Two owners who each hold a lock and wait for that of the other.
+export async function plantDeadlock(world, coordinator) {
+  const acquire = (name, owner) => call(coordinator, "LockService/TryAcquire", { name, owner, lease: "3600s" });
+  await acquire("accounts:alice", "transfer-1");
+  await acquire("accounts:bob", "transfer-2");
+  world.begin(coordinator, "acquire", "accounts:bob", "--owner", "transfer-1", "--wait", "1h");
+  world.begin(coordinator, "acquire", "accounts:alice", "--owner", "transfer-2", "--wait", "1h");
 }
 
 // Waits until a look at something is as it should be.

@@ -1,0 +1,102 @@
+// What is this client doing?
+
+import {
+  ask, at, clearAll, clip, duration, hrefOfSession, many, named, noteOf, setText, showCommand, showFacts, showRows, whyOf,
+} from "./base.js";
+
+let pageSize = 100;
+
+const streamOf = (it) => {
+  const state = it.phase === "live" ? "live" : `broken, may come back for ${duration(it.resumableForMs)}`;
+  return it.atRisk ? `${state}, ▲ at risk` : state;
+};
+
+export async function loadAll(_, signal) {
+  const { sessions, sessionCount, nextPageToken } = await ask("sessions", { pageSize }, signal);
+  const rows = sessions.map((it) => [
+    it.sessionDigest,
+    [
+      { text: it.clientName || it.sessionDigest, href: hrefOfSession(it.sessionDigest), className: "name" },
+      it.identity || "—",
+      it.peerAddress || "—",
+      { text: streamOf(it), className: it.atRisk ? "bad" : "" },
+      { since: it.ageMs },
+      it.grantCount,
+      it.waitCount,
+    ],
+  ]);
+  showRows("sessions-rows", rows, "No session is open. A client opens one, for instance: lockkeeper run my-lock -- sleep 60");
+  setText(at("sessions-count"), many(sessionCount, "session"));
+  at("sessions-more").hidden = !nextPageToken || pageSize >= 1000;
+}
+
+const modeOf = (it) => it.mode ?? (it.kind === "latch" ? "latch" : "permits");
+const labelOf = ({ owner }) => (owner === "0" ? "—" : owner);
+
+function showStandings(it) {
+  const holds = it.holdings.map((held, index) => [
+    [index, held.name, held.mode, held.owner].join("\n"),
+    [
+      named(held),
+      modeOf(held),
+      labelOf(held),
+      held.holdCount,
+      { since: held.sinceMs },
+      { until: held.validForMs },
+      held.fencingToken === "0" ? "—" : held.fencingToken,
+      noteOf(held.note) || "—",
+    ],
+  ]);
+  showRows("session-holds", holds, "It holds nothing.");
+  const waits = it.waits.map((wait, index) => [
+    [index, wait.name, wait.mode, wait.owner].join("\n"),
+    [named(wait), modeOf(wait), labelOf(wait), { since: wait.sinceMs }],
+  ]);
+  showRows("session-waits", waits, "It waits for nothing.");
+}
+
+const GONE = "This session is not at this coordinator: it has ended, or another coordinator or program knows it.";
+
+export async function load(digest, signal) {
+  const [it, lost] = await Promise.all([
+    ask("session", { digest }, signal).catch((error) => {
+      if (error.status !== 404) throw error;
+      return null;
+    }),
+    ask("history", { sessionDigest: digest, event: "lost", limit: 50 }, signal),
+  ]);
+  const rows = lost.events.map((it) => [
+    it.number,
+    [named(it), whyOf(it), { text: new Date(it.at).toLocaleString(), href: `#events/${it.at}` }],
+  ]);
+  showRows("session-lost", rows, "It lost nothing lately.");
+  at("session-here").hidden = it === null;
+  setText(at("session-gone"), it === null ? GONE : "");
+  at("session-events").href = `#events/session/${digest}`;
+  if (it === null) return;
+  setText(at("session-title"), clip(it.clientName || digest));
+  showFacts(at("session-facts"), [
+    ["Session", digest],
+    ["Stream", streamOf(it)],
+    ["Identity", it.identity || "none"],
+    ["From", it.peerAddress ?? "—"],
+    ["Age", duration(it.ageMs)],
+    ["Lease", duration(it.leaseMs)],
+  ]);
+  showStandings(it);
+  showCommand(at("session-command"), ["lockkeeper", "end-session", "--digest", digest, "--reason", "why"]);
+  at("end-open").hidden = false;
+}
+
+export function clear(digest) {
+  setText(at("session-title"), digest);
+  clearAll("session-facts", "session-holds", "session-waits", "session-lost");
+  at("end-open").hidden = true;
+}
+
+export function begin(reload) {
+  at("sessions-more").onclick = () => {
+    pageSize = 1000;
+    reload();
+  };
+}
