@@ -35,16 +35,18 @@ fn held(lock: &ExplainedLock, held: &ExplainedHolder) -> String {
         _ => "is held by",
     };
     let who = name(&holder.client_name, &holder.session_digest, &holder.owner);
-    let mut line = format!("{} {what} {who}", shown(&lock.name));
-    if held.held_for.is_some() {
-        line += &format!(" for {}", duration(held.held_for.as_ref()));
-    }
-    if holder.remaining_lease.is_some() {
-        line += &format!(", lease {}", duration(holder.remaining_lease.as_ref()));
-    }
-    line += &note_words(holder.note.as_ref());
-    let waits = held.waits.iter().map(waits);
-    line + &waits.collect::<String>()
+    let since = match held.held_for.as_ref() {
+        Some(held_for) => format!(" for {}", duration(Some(held_for))),
+        None => String::new(),
+    };
+    let lease = match holder.remaining_lease.as_ref() {
+        Some(lease) => format!(", lease {}", duration(Some(lease))),
+        None => String::new(),
+    };
+    let name = shown(&lock.name);
+    let note = note_words(holder.note.as_ref());
+    let waits = held.waits.iter().map(waits).collect::<String>();
+    format!("{name} {what} {who}{since}{lease}{note}{waits}")
 }
 
 fn waits(wait: &ExplainedWait) -> String {

@@ -165,7 +165,7 @@ impl Task {
                 let only = waits.only_wait_of(owner).filter(is_sure);
                 only.map_or(&[], std::slice::from_ref)
             }
-            Self::Session => &waits.waits,
+            Self::Session => &waits.all,
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::{
     core::Core,
     events::What,
-    types::Owner,
+    types::{Owner, SessionId},
     why::{
         board::{Deadlocked, Own},
         cycle::{Cycle, Sightings, Task, cycle_of},
@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// How often is looked; each few thousand waiters add as much.
-const INTERVAL: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(200);
 const WAITERS_PER_INTERVAL: usize = 4000;
 
 /// How long nobody need look after nobody has waited.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Names and owners that are looked up each time, which is 100 a second.
-const LOOKS_MAX: usize = 25;
+const LOOKS_MAX: usize = 20;
 
 #[derive(Debug, Default)]
 struct Detector {
@@ -90,7 +90,7 @@ impl Detector {
     /// The cycles through waits of this coordinator, as far as they may be looked up now.
     async fn cycles(&mut self, core: &Core, own: &Own) -> BTreeMap<State, Cycle> {
         let mut owners = BTreeMap::new();
-        for wait in own.parties.values().flat_map(|waits| &waits.waits) {
+        for wait in own.parties.values().flat_map(|waits| &waits.all) {
             owners.insert(wait.owner.shared_field(), wait.owner.clone());
         }
         let mut walk = Walk::new(core, own, LOOKS_MAX);
@@ -138,7 +138,7 @@ fn tell(core: &Core, own: &Own, cycle: &Cycle) {
     let links = cycle.links.iter().map(|link| {
         let owner = &link.owner;
         let session = owner.session.as_ref();
-        let whose = session.map_or_else(|| owner.digest(), |session| session.digest());
+        let whose = session.map_or_else(|| owner.digest(), SessionId::digest);
         format!("{} ({whose}) waits for {}", link.client_name, link.name)
     });
     let waits = links.collect::<Vec<_>>().join("; ");

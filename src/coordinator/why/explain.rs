@@ -106,7 +106,7 @@ async fn add_waits(walk: &mut Walk<'_>, holder: &mut HolderExplained) -> bool {
     if holder.client_name.is_empty() {
         holder.client_name.clone_from(&waits.client_name);
     }
-    let listed = waits.waits.iter().take(WIDTH as usize);
+    let listed = waits.all.iter().take(WIDTH as usize);
     let listed = listed.map(|wait| WaitExplained {
         name: wait.name.clone(),
         owner: wait.owner.clone(),
@@ -118,7 +118,7 @@ async fn add_waits(walk: &mut Walk<'_>, holder: &mut HolderExplained) -> bool {
         since: wait.since,
     });
     holder.waits = listed.collect();
-    waits.complete && holder.waits.len() == waits.waits.len()
+    waits.complete && holder.waits.len() == waits.all.len()
 }
 
 /// The cycles of the holders in a chain: deadlocks, or else those that may be some.

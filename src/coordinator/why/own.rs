@@ -50,7 +50,9 @@ pub(crate) fn own(core: &Core) -> Own {
                 .as_ref()
                 .is_none_or(|count| **count < PARTIES_PER_CALLER);
         if is_room {
-            of_caller.into_iter().for_each(|count| *count += 1);
+            if let Some(count) = of_caller {
+                *count += 1;
+            }
             chosen.insert(party);
         } else {
             own.left_out += 1;
@@ -89,13 +91,11 @@ impl Waiters {
     fn collect_waits(&self, core: &Core, chosen: BTreeSet<Party>, own: &mut Own) {
         let at = own.at;
         let waits = |party: Party| {
-            let client_name = core.client_name(&party.owner(""));
-            let (waits, complete, alive_at) = (Vec::new(), true, at);
             let waits = Waits {
-                client_name,
-                waits,
-                complete,
-                alive_at,
+                client_name: core.client_name(&party.owner("")),
+                all: Vec::new(),
+                complete: true,
+                alive_at: at,
             };
             (party, waits)
         };
@@ -104,12 +104,12 @@ impl Waiters {
             let Some(of_party) = own.parties.get_mut(&Party::of(&waiter.owner)) else {
                 return;
             };
-            if of_party.waits.len() == WAITS_PER_PARTY {
+            if of_party.all.len() == WAITS_PER_PARTY {
                 of_party.complete = false;
                 return;
             }
             own.waiters.insert(ticket, Arc::clone(waiter));
-            of_party.waits.push(Wait {
+            of_party.all.push(Wait {
                 id: (Arc::clone(&core.why.coordinator), ticket),
                 owner: waiter.owner.clone(),
                 name: waiter.name.clone(),

@@ -14,8 +14,9 @@ use crate::{
     },
 };
 
-/// How often what is shared is written again: a deadlock is named only after that.
-const REFRESH: Duration = Duration::from_millis(500);
+/// What is shared is written again when it is older, with every second look for deadlocks. One is
+/// named only after that.
+const REFRESH: Duration = Duration::from_millis(350);
 
 /// How long it outlives its coordinator.
 const TTL: Duration = Duration::from_secs(3);
@@ -73,7 +74,7 @@ impl Shares {
             }
         }
         for (party, waits) in &mut own.parties {
-            for wait in &mut waits.waits {
+            for wait in &mut waits.all {
                 wait.began = self.0[party].began.get(&wait.id.1).copied();
             }
         }
@@ -103,10 +104,10 @@ impl Share {
     /// is entered.
     fn is_due(&mut self, waits: &mut Waits) -> bool {
         let known = self.began.len();
-        let tickets = |it: &u64| waits.waits.iter().any(|wait| wait.id.1 == *it);
+        let tickets = |it: &u64| waits.all.iter().any(|wait| wait.id.1 == *it);
         self.began.retain(|ticket, _| tickets(ticket));
-        let is_same = self.began.len() == known && known == waits.waits.len();
-        for wait in &mut waits.waits {
+        let is_same = self.began.len() == known && known == waits.all.len();
+        for wait in &mut waits.all {
             wait.began = self.began.get(&wait.id.1).copied();
         }
         !is_same || self.written.is_none_or(|at| at.elapsed() >= REFRESH)
@@ -115,7 +116,7 @@ impl Share {
     /// They were written at this time of the store.
     fn done(&mut self, waits: &Waits, sent_at: Instant, now: u64) {
         self.written = Some(sent_at);
-        for wait in &waits.waits {
+        for wait in &waits.all {
             let waited = millis(sent_at.saturating_duration_since(wait.since));
             let began = now.saturating_sub(waited);
             self.began.entry(wait.id.1).or_insert(began);

@@ -35,7 +35,7 @@ struct Line {
 
 /// The waits of a party of this coordinator, as others read them.
 pub(crate) fn write(coordinator: &str, waits: &Waits) -> String {
-    let lines = waits.waits.iter().map(|wait| Line {
+    let lines = waits.all.iter().map(|wait| Line {
         ticket: wait.id.1,
         owner: wait.owner.label.as_ref().to_owned(),
         name: wait.name.public().to_owned(),
@@ -79,7 +79,7 @@ pub(crate) fn read(
     Some(Waits {
         client_name: page.client_name,
         complete: page.complete && waits.len() == count,
-        waits,
+        all: waits,
         alive_at,
     })
 }

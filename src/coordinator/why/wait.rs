@@ -42,7 +42,7 @@ pub(crate) struct Wait {
 #[derive(Clone, Debug)]
 pub(crate) struct Waits {
     pub(crate) client_name: String,
-    pub(crate) waits: Vec<Wait>,
+    pub(crate) all: Vec<Wait>,
     /// There are no others.
     pub(crate) complete: bool,
     /// They were all under way then.
@@ -84,7 +84,7 @@ impl Waits {
         if !self.complete || !is_named(owner) {
             return None;
         }
-        let mut waits = self.waits.iter().filter(|wait| is_same(&wait.owner, owner));
+        let mut waits = self.all.iter().filter(|wait| is_same(&wait.owner, owner));
         waits.next().filter(|_| waits.next().is_none())
     }
 }

@@ -32,11 +32,11 @@ async fn nothing_is_shared_of_short_waits_and_of_owners_that_hold_nothing() {
         short.end(op_id).await;
     }
     assert_eq!(calls(&faults), [0, 0]);
-    // What is shared is written twice a second, and taken back when the wait ends.
+    // What is shared is written 2.5 times a second, and taken back when the wait ends.
     let op_id = short.send_acquire("c", JOB);
     tokio::time::sleep(secs(11)).await;
     let [shared, looked] = calls(&faults);
-    assert!((19..=22).contains(&shared), "{shared}");
+    assert!((23..=28).contains(&shared), "{shared}");
     assert_eq!(looked, 0, "the session of the holder is here");
     let release = pb::ReleaseRequest::named("c").by(JOB);
     other.send(Request::Release(release));
