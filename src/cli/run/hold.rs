@@ -67,9 +67,10 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
             }
             ([lock], None) => {
                 let request = session.lock(&lock.name).mode(lock.mode()).note(note);
-                match hold_at_least {
-                    Some(least) => acquire!(request.hold_at_least(least)),
-                    None => acquire!(request),
+                if let Some(least) = hold_at_least {
+                    acquire!(request.hold_at_least(least))
+                } else {
+                    acquire!(request)
                 }
             }
             (locks, _) => acquire!(
