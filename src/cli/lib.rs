@@ -38,6 +38,7 @@ pub async fn execute(
         ClientCommand::Describe(args) => commands::describe(args).await,
         ClientCommand::Why(args) => commands::why(args).await,
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
+        ClientCommand::Yield(args) => commands::request_yield(args).await,
         ClientCommand::List(args) => commands::list(args).await,
         ClientCommand::Sessions(args) => commands::sessions(args).await,
         ClientCommand::Watch(args) => commands::watch(args).await,

@@ -37,5 +37,6 @@ pub use self::{
         SessionBuilder, SessionEvent, SessionEvents, SessionState,
     },
     transport_error::of_status as why_broken,
+    validity::YieldRequest,
 };
 pub use lockkeeper_api::pb::{LockMode, LostReason, NotGrantedReason, Note};

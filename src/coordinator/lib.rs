@@ -55,6 +55,7 @@ mod waiters;
 mod watch;
 mod watchdog;
 mod why;
+mod yields;
 
 pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
 
@@ -96,7 +97,7 @@ pub use self::{
         },
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
-    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen},
+    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen, YieldRequest},
     stream::{Opened, Stream},
     types::{
         Grant, HolderKnown, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner,
@@ -104,4 +105,5 @@ pub use self::{
     },
     watch::{Watched, Watcher},
     why::{Cycle, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
+    yields::{RequestYield, YIELD_WITHIN_MAX, YieldRequested},
 };

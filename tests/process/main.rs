@@ -64,3 +64,4 @@ mod telemetry;
 mod two_coordinators;
 mod vanished_clients;
 mod wake_ups;
+mod why;

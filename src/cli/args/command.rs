@@ -12,6 +12,7 @@ use super::{
     run::RunArgs,
     semaphore::SemaphoreCommand,
     server::ServerArgs,
+    yields::YieldArgs,
 };
 use crate::exit;
 
@@ -90,6 +91,12 @@ Examples:
 Examples:
   lockkeeper check-token orders 1700000000000000 || exit 1")]
     CheckToken(CheckTokenArgs),
+    /// Ask the holders of a lock to release it.
+    #[command(before_help = "\
+Examples:
+  lockkeeper yield nightly-report --reason 'release 1.4 waits' --within 5m
+  lockkeeper yield orders --reason 'host 7 goes down' --preempt")]
+    Yield(YieldArgs),
     /// List all names in the store that are held or waited for.
     #[command(before_help = "\
 Examples:

@@ -11,6 +11,7 @@ mod multi;
 mod run;
 mod semaphore;
 mod server;
+mod yields;
 
 pub(crate) use self::command::Sort;
 pub use self::{
@@ -27,4 +28,5 @@ pub use self::{
         HoldPermitsArgs, ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand, SetPermitsArgs,
     },
     server::ServerArgs,
+    yields::YieldArgs,
 };

@@ -10,6 +10,7 @@ mod lock;
 mod multi;
 mod own;
 mod semaphore;
+mod yields;
 
 pub(super) use self::{
     admin::{end_session, force_release, list, sessions, watch},
@@ -20,6 +21,7 @@ pub(super) use self::{
     lock::{acquire, check_token, describe, release, renew, try_acquire, why},
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
+    yields::request_yield,
 };
 
 pub use self::own::Own;

@@ -65,6 +65,7 @@ fn plan(args: &RunArgs) -> Plan {
         wait: no_wait.or(how.wait),
         kill_after: how.kill_after,
         conflict_exit_code: how.conflict_exit_code,
+        on_yield: how.on_yield,
         is_nested: args.permits.is_none()
             && env::var("LOCKKEEPER_LOCK").is_ok_and(|it| it == args.name),
     }

@@ -221,4 +221,11 @@ impl service::LockService for Bare {
     ) -> Answer<pb::CheckTokenResponse> {
         Err(unimplemented())
     }
+
+    async fn request_yield(
+        &self,
+        _: Request<pb::RequestYieldRequest>,
+    ) -> Answer<pb::RequestYieldResponse> {
+        Err(unimplemented())
+    }
 }
