@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions sim model faults abuse fuzz bench cost proto lint fmt doc rustdoc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions versions sim model faults abuse fuzz bench cost proto lint fmt doc rustdoc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -53,6 +53,9 @@ interop: ## The tests with the real Redisson; needs Java and Maven, and names wh
 mixed-versions: ## The tests that put an older coordinator beside the current one, which is built from the history
 	scripts/mixed-versions
 
+versions: ## The promises on Redis 6.2, the system's Redis, Redis 8 and Valkey 9: a matrix. STORES="redis-8 valkey-9", SUITES="scripts faults" for some
+	STORES="$(STORES)" SUITES="$(SUITES)" scripts/versions
+
 sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 	$(CARGO) test --locked --test simulation -- --nocapture
 
@@ -62,7 +65,7 @@ model: ## Explores the model of the protocol within the bounds of docs/proof.md,
 faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each, and the histories judged: the table in docs/robustness.md. ROW=name for one
 	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) scripts/faults $(ROW)
 
-abuse: ## What attackers can do to their neighbours, on the release: the table in docs/robustness.md. ROW=name for one, UPDATE_DOCS=1 writes it
+abuse: ## What attackers can do to their neighbours, on the release: the table in docs/robustness/abuse.md. ROW=name for one, UPDATE_DOCS=1 writes it
 	scripts/abuse $(ROW)
 
 fuzz: ## What comes from outside, made up by a fuzzer: SECONDS_EACH (60) for each target, TARGET=name for one; needs a nightly compiler

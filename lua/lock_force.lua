@@ -8,10 +8,12 @@
 --       10 record of the release by force
 -- ARGV: 1 publish command, 2 message, 3 message for all, 4 how long a waiter that nobody vouches
 --       for keeps its place ms, 5 time to live of an idle counter ms, 6 reason, 7 retention of the
---       record ms, 8 how many holders to list at the most, 9 grace period ms
+--       record ms, 8 how many holders to list at the most, 9 grace period ms, 10 the fencing token
+--       of those to take it from; not there: from whoever has it. It is there if they were asked to
+--       yield, and the record says so
 -- Returns: {1, mode, token of those who held it, number of holders, holders, grace period ms}
 --            mode and holders as of lock_inspect; the grace period: at most the lease that was left
---          {0}  nobody holds it
+--          {0}  nobody holds it, or not with the token in question
 --          {4}  the key or its counter is not such a lock's
 --          {9}  the fencing counter is out of range
 -- Publishes: the message on the lock's channel and on that of the first in the queue; of a
@@ -29,7 +31,7 @@ local mode, token, why = redis.call('hget', lock, 'mode'), read_token(counter)
 local number, now = redis.call('hlen', lock) - (mode and 1 or 0), now_millis()
 if not token then
   return {why}
-elseif number < 1 and not mode then
+elseif (number < 1 and not mode) or (ARGV[10] and token > tonumber(ARGV[10])) then
   return {0}
 elseif mode and mode ~= 'read' and mode ~= 'write' then
   return {4}
@@ -89,6 +91,9 @@ if token > 0 then
 end
 redis.call('del', record)
 redis.call('hset', record, 'token', string.format('%.0f', token), 'reason', ARGV[6])
+if ARGV[10] then
+  redis.call('hset', record, 'preempted', '1')
+end
 if grace > 0 then
   redis.call('hset', record, 'closed_until', string.format('%.0f', now + grace))
 end

@@ -1,6 +1,7 @@
 -- The waits that the coordinator of an owner has shared. Changes nothing.
 --
 -- KEYS: 1 waits of a session, or of an owner without one
+-- ARGV: none
 -- Returns: {1, age ms, waits}  age: how long ago they were written; below 0 if the clock went back
 --          {0}                 none are shared
 -- Publishes: nothing

@@ -113,4 +113,11 @@ impl service::LockService for Bare {
     ) -> Answer<pb::CheckTokenResponse> {
         Err(Status::unimplemented("not called"))
     }
+
+    async fn request_yield(
+        &self,
+        _: Request<pb::RequestYieldRequest>,
+    ) -> Answer<pb::RequestYieldResponse> {
+        Err(Status::unimplemented("not called"))
+    }
 }

@@ -220,7 +220,7 @@ impl Access {
             return rules.allow(identity, right, name);
         }
         // Without rules admitted callers may use locks, but not those held by other callers.
-        right != Right::Admin || (!is_on && self.port.is_trusted)
+        !matches!(right, Right::Admin | Right::Preempt) || (!is_on && self.port.is_trusted)
     }
 
     /// Whether an identity has any right at all.

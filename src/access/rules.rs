@@ -11,6 +11,8 @@ pub enum Right {
     Release,
     /// See holders and waiters, and check tokens.
     Describe,
+    /// Take locks away from holders that were asked to yield.
+    Preempt,
     /// List, watch and force-release locks held by other callers.
     Admin,
 }
@@ -35,7 +37,13 @@ pub(super) struct Rules(Vec<Rule>);
 
 impl Right {
     /// All rights.
-    pub const ALL: [Self; 4] = [Self::Acquire, Self::Release, Self::Describe, Self::Admin];
+    pub const ALL: [Self; 5] = [
+        Self::Acquire,
+        Self::Release,
+        Self::Describe,
+        Self::Preempt,
+        Self::Admin,
+    ];
 
     /// Its name in rules and errors.
     pub fn name(self) -> &'static str {
@@ -43,6 +51,7 @@ impl Right {
             Self::Acquire => "acquire",
             Self::Release => "release",
             Self::Describe => "describe",
+            Self::Preempt => "preempt",
             Self::Admin => "admin",
         }
     }

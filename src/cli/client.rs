@@ -2,7 +2,9 @@
 
 use std::future::Future;
 
-use lockkeeper_client::{AdminClient, Error, LatchClient, LockClient, SemaphoreClient};
+use lockkeeper_client::{
+    AdminClient, ElectionClient, Error, LatchClient, LockClient, SemaphoreClient,
+};
 
 use super::{
     args::ServerArgs,
@@ -27,6 +29,11 @@ pub async fn connect_semaphores(server: &ServerArgs) -> Result<SemaphoreClient, 
 /// The same, for latches.
 pub async fn connect_latches(server: &ServerArgs) -> Result<LatchClient, Failure> {
     connected(async { server.client()?.latches().await }).await
+}
+
+/// The same, for elections.
+pub async fn connect_elections(server: &ServerArgs) -> Result<ElectionClient, Failure> {
+    connected(async { server.client()?.elections().await }).await
 }
 
 /// The same, for locks held by other callers.

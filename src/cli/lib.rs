@@ -24,6 +24,7 @@ pub async fn execute(
 ) -> ExitCode {
     let ended = match command {
         ClientCommand::Run(args) => return run::run(args).await.into(),
+        ClientCommand::Elect(args) => return run::run(args.into()).await.into(),
         ClientCommand::Acquire(args) => commands::acquire(args).await,
         ClientCommand::TryAcquire(args) => commands::try_acquire(args).await,
         ClientCommand::Release(args) => commands::release(args).await,
@@ -33,9 +34,11 @@ pub async fn execute(
         ClientCommand::ReleaseAll(args) => commands::release_all(args).await,
         ClientCommand::Semaphore(command) => commands::semaphore(command).await,
         ClientCommand::Latch(command) => commands::latch(command).await,
+        ClientCommand::Election(command) => commands::election(command).await,
         ClientCommand::Describe(args) => commands::describe(args).await,
         ClientCommand::Why(args) => commands::why(args).await,
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
+        ClientCommand::Yield(args) => commands::request_yield(args).await,
         ClientCommand::List(args) => commands::list(args).await,
         ClientCommand::Sessions(args) => commands::sessions(args).await,
         ClientCommand::Watch(args) => commands::watch(args).await,

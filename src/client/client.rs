@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    Address, AdminClient, Connector, Error, LatchClient, LockClient, SemaphoreClient,
-    SessionBuilder, TlsFiles, Token, Transport, dial::Dialled, endpoints::Endpoints,
+    Address, AdminClient, Connector, ElectionClient, Error, LatchClient, LockClient, Observer,
+    SemaphoreClient, SessionBuilder, TlsFiles, Token, Transport, dial::Dialled,
+    endpoints::Endpoints,
 };
 
 /// A client of the coordinators of one store. Cheap to clone. It connects when a session is opened
@@ -60,6 +61,17 @@ impl Client {
     /// Fails like [`transport`](Self::transport).
     pub async fn latches(&self) -> Result<LatchClient, Error> {
         self.transport().await.map(LatchClient::new)
+    }
+
+    /// A generated client of `ElectionService` on a new connection.
+    /// Fails like [`transport`](Self::transport).
+    pub async fn elections(&self) -> Result<ElectionClient, Error> {
+        self.transport().await.map(ElectionClient::new)
+    }
+
+    /// Observes an election, from its present leader on, or after a revision if that is not 0.
+    pub fn observe(&self, election: impl Into<String>, after_revision: u64) -> Observer {
+        Observer::new(self.endpoints.clone(), election.into(), after_revision)
     }
 
     /// A generated client of `LockAdminService` on a new connection, for locks held by other

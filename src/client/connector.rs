@@ -5,8 +5,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::TryFutureExt as _;
 use hyper_util::client::legacy::connect::HttpConnector;
 use lockkeeper_api::pb::{
-    latch_service_client::LatchServiceClient, lock_admin_service_client::LockAdminServiceClient,
-    lock_service_client::LockServiceClient, semaphore_service_client::SemaphoreServiceClient,
+    election_service_client::ElectionServiceClient, latch_service_client::LatchServiceClient,
+    lock_admin_service_client::LockAdminServiceClient, lock_service_client::LockServiceClient,
+    semaphore_service_client::SemaphoreServiceClient,
 };
 use tonic::{
     Request,
@@ -30,6 +31,9 @@ pub type SemaphoreClient = SemaphoreServiceClient<Transport>;
 
 /// The generated client of `LatchService`, for calls without a session.
 pub type LatchClient = LatchServiceClient<Transport>;
+
+/// The generated client of `ElectionService`, for calls without a session.
+pub type ElectionClient = ElectionServiceClient<Transport>;
 
 /// The generated client of `LockAdminService`, for locks held by other callers.
 pub type AdminClient = LockAdminServiceClient<Transport>;

@@ -175,6 +175,10 @@ pub fn why_lost(reason: LostReason, detail: &str) -> String {
         ),
         (LostReason::ForceReleased, "an operator took it away"),
         (
+            LostReason::Preempted,
+            "it was to be yielded and was taken away",
+        ),
+        (
             LostReason::ClockStepped,
             "the store's clock stepped and ended its lease",
         ),

@@ -10,6 +10,7 @@ use crate::{
     Error,
     holding::Holding,
     session::{Held, unexpected},
+    validity::YieldRequest,
 };
 
 /// One or several held locks. Dropping the guard releases them in the background;
@@ -98,6 +99,13 @@ impl Guard {
     /// The grants as they were acquired, sorted by name.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
+    }
+
+    /// Resolves when another caller asks for one of the locks, and at once while such a request
+    /// stands. The guard stays valid, and its holder may finish the work, release it, or go on. But
+    /// if the request preempts, the lock is lost at its deadline. Cancel safe.
+    pub async fn yield_requested(&self) -> YieldRequest {
+        self.held.yield_requested().await
     }
 
     fn holdings(&self) -> Vec<Holding> {

@@ -13,6 +13,7 @@ mod guard;
 mod holding;
 mod link;
 mod machine;
+mod observer;
 mod session;
 mod task;
 mod tls_sniff;
@@ -23,16 +24,19 @@ pub use self::{
     address::{Address, InvalidAddress},
     client::{Client, ClientBuilder},
     connector::{
-        AdminClient, Connector, LatchClient, LockClient, SemaphoreClient, Transport, short,
+        AdminClient, Connector, ElectionClient, LatchClient, LockClient, SemaphoreClient,
+        Transport, short,
     },
     credentials::{Authorize, TlsFiles, Token},
     dial::{Dialled, Wire},
     error::{Error, status_of, why_lost},
     guard::{Guard, Permits},
+    observer::{Observed, Observer},
     session::{
-        Latch, LockRequest, LocksRequest, PermitsRequest, Semaphore, Session, SessionBuilder,
-        SessionEvent, SessionEvents, SessionState,
+        Election, Latch, Leadership, LockRequest, LocksRequest, PermitsRequest, Semaphore, Session,
+        SessionBuilder, SessionEvent, SessionEvents, SessionState,
     },
     transport_error::of_status as why_broken,
+    validity::YieldRequest,
 };
 pub use lockkeeper_api::pb::{LockMode, LostReason, NotGrantedReason, Note};

@@ -2,7 +2,7 @@
 
 use lockkeeper_api::pb::LostReason;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::Error;
 
@@ -11,12 +11,28 @@ use crate::Error;
 pub(crate) struct Validity {
     name: String,
     state: Mutex<State>,
+    asked: watch::Sender<Option<YieldRequest>>,
 }
 
 #[derive(Debug)]
 struct State {
     valid_until: Instant,
     loss: Option<Loss>,
+}
+
+/// A request of another caller to release a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct YieldRequest {
+    /// The lock.
+    pub name: String,
+    /// Who asks, for people; may be empty.
+    pub by: String,
+    /// Why, for people.
+    pub reason: String,
+    /// Until when the request stands.
+    pub deadline: Instant,
+    /// Whether the lock is taken away then.
+    pub preempts: bool,
 }
 
 /// Why a grant was lost.
@@ -39,6 +55,25 @@ impl Validity {
                 valid_until,
                 loss: None,
             }),
+            asked: watch::Sender::new(None),
+        }
+    }
+
+    /// The holder is asked to release the grant.
+    pub(crate) fn ask(&self, request: YieldRequest) {
+        self.asked.send_replace(Some(request));
+    }
+
+    /// Resolves while a request stands. Cancel safe.
+    pub(crate) async fn asked(&self) -> YieldRequest {
+        let mut asked = self.asked.subscribe();
+        let is_standing =
+            |it: &Option<YieldRequest>| it.as_ref().is_some_and(|it| it.deadline > Instant::now());
+        // The sender is our own.
+        let standing = asked.wait_for(is_standing).await;
+        match standing.ok().and_then(|it| it.clone()) {
+            Some(request) => request,
+            None => std::future::pending().await,
         }
     }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockkeeper_store::script::{NameKind, WalkCursor};
+use lockkeeper_store::script::{NameKind, ToHolders, WalkCursor};
 use tokio::time::Instant;
 
 use crate::{
@@ -167,7 +167,7 @@ impl Coordinator {
         grace: Duration,
     ) -> Result<ForceReleased, Error> {
         let (core, name, reason) = (Arc::clone(&self.core), name.clone(), reason.clone());
-        let work = async move { core.force_release(&name, &reason, grace).await };
+        let work = async move { core.force(&name, &reason, grace, None).await };
         self.core.tasks.detach_on_drop("force_release", work).await
     }
 }
@@ -243,14 +243,18 @@ impl Core {
         }
     }
 
-    async fn force_release(
+    /// Releases a lock by force; with the token of holders that were `asked` to yield, from nobody
+    /// else.
+    pub(crate) async fn force(
         &self,
         name: &LockName,
         reason: &Reason,
         grace: Duration,
+        asked: Option<u64>,
     ) -> Result<ForceReleased, Error> {
         let (scripts, acks) = self.replicated(0);
-        let forced = scripts.force_release(name.store_key(), &reason.0, grace, FORCED_HOLDERS);
+        let (key, max) = (name.store_key(), FORCED_HOLDERS);
+        let forced = scripts.force_release(key, &reason.0, grace, asked, max);
         let Some(forced) = forced.await? else {
             return Ok(ForceReleased::default());
         };
@@ -261,16 +265,21 @@ impl Core {
         let lost = LostReason::ForceReleased {
             reason: Arc::clone(&reason.0),
             closed_until,
+            preempted: asked.is_some(),
         };
         for session in self.sessions.all() {
             session.lose_forced(&self.deadlines, name, forced.token, &lost);
         }
         let holders = forced.holders.iter();
         let holders: Vec<_> = holders.map(|it| holder_seen(self, name, it)).collect();
+        self.tell_coordinators(name, forced.token, &holders, &lost)
+            .await;
         for holder in &holders {
             self.tell_forced(name, forced.token, holder, &lost);
-            // Nothing tells a holder without a session, so nothing is gained by waiting for it.
+            // Nothing tells a holder without a session, so an operator gains nothing by waiting for
+            // it. But who preempts relies on its lease.
             if closed_until.is_some()
+                && asked.is_none()
                 && holder.owner.session.is_none()
                 && self
                     .acknowledge_forced(name, holder.mode, &holder.owner)
@@ -284,6 +293,42 @@ impl Core {
             holder_count: forced.holder_count,
             closed_until,
         })
+    }
+
+    /// Notifies former holders that have a session elsewhere. Those who miss it learn of it at the
+    /// next renewal.
+    async fn tell_coordinators(
+        &self,
+        name: &LockName,
+        token: u64,
+        holders: &[HolderSeen],
+        lost: &LostReason,
+    ) {
+        let elsewhere = holders.iter().map(|it| &it.owner);
+        let elsewhere = elsewhere.filter(|owner| self.session_of(owner).is_err());
+        let holders: Vec<_> = elsewhere.map(|owner| owner.field().to_owned()).collect();
+        if holders.is_empty() {
+            return;
+        }
+        let message = ToHolders {
+            id: String::new(),
+            by: String::new(),
+            token,
+            within: lost.closed_for().unwrap_or_default(),
+            preempts: matches!(
+                lost,
+                LostReason::ForceReleased {
+                    preempted: true,
+                    ..
+                }
+            ),
+            name: name.store_key().to_owned(),
+            reason: lost.detail().unwrap_or_default().to_owned(),
+            holders,
+        };
+        if let Err(error) = self.tell_holders(&message).await {
+            tracing::debug!(%name, %error, "holders elsewhere are not notified");
+        }
     }
 
     /// Emits the losses of holders without a session here; the sessions have emitted the others.

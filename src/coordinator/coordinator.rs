@@ -5,15 +5,18 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 use lockkeeper_store::{
     host::{Connected, Subscriptions, Wake},
-    script::{CallError, QuorumMember, Scripts},
+    script::{CallError, QuorumMember, Scripts, keys},
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     attempt_ids::Attempts,
     config::Config,
-    core::Core,
+    core::{Core, YIELDS_MAX},
     election::followed::Elections,
     events::Events,
     looks::Looks,
@@ -84,6 +87,8 @@ impl Coordinator {
         let core = Arc::new(Core {
             scripts,
             sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
+            holders_channel: keys::holders_channel(&config.limits.key_prefix),
+            yields: Arc::new(Semaphore::new(YIELDS_MAX)),
             config,
             started: Instant::now(),
             tasks,
@@ -215,13 +220,33 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
     core.tasks
         .spawn("watchdog", watchdog::run(Arc::clone(core)));
     core.tasks.spawn("deadlocks", why::run(Arc::clone(core)));
+    let listener = Arc::clone(core);
+    core.tasks.spawn("listen", async move {
+        // The host goes on trying, and messages are repeated.
+        if let Err(error) = listener
+            .waiters
+            .host
+            .subscribe(&listener.holders_channel)
+            .await
+        {
+            tracing::debug!(%error, "messages to holders are not heard yet");
+        }
+    });
 }
 
 /// Follows the host's wakes until it is gone.
 async fn follow(core: Arc<Core>, mut wakes: mpsc::Receiver<Wake>) {
     while let Some(wake) = wakes.recv().await {
-        core.waiters.follow(&wake);
-        core.elections.follow(&wake);
+        match &wake {
+            Wake::Message { channel, payload } if *channel == core.holders_channel => {
+                core.on_message(payload);
+                continue;
+            }
+            _ => {
+                core.waiters.follow(&wake);
+                core.elections.follow(&wake);
+            }
+        }
         // What another server does not know is lost, and notices must follow at once.
         if wake == Wake::TakenOver {
             let shared = Arc::clone(&core);

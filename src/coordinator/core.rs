@@ -8,7 +8,7 @@ use lockkeeper_store::{
     host::Replicas,
     script::{CallError, Inspected, Mode, ReplicationStatus, Scripts, SemaphoreInspected},
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -29,6 +29,9 @@ use crate::{
     waiters::queue::Waiters,
     why::Board,
 };
+
+/// Requests to yield of one coordinator that stand at the same time.
+pub(crate) const YIELDS_MAX: usize = 1000;
 
 /// The state that the parts of a coordinator share.
 #[derive(Debug)]
@@ -51,6 +54,10 @@ pub(crate) struct Core {
     pub(crate) lock_looks: Looks<Inspected>,
     pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
     pub(crate) why: Board,
+    /// The channel of messages to the coordinators of holders.
+    pub(crate) holders_channel: String,
+    /// Room for requests to yield.
+    pub(crate) yields: Arc<Semaphore>,
 }
 
 // === impl Core ===

@@ -59,6 +59,7 @@ mod waiters;
 mod watch;
 mod watchdog;
 mod why;
+mod yields;
 
 pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
 
@@ -102,7 +103,7 @@ pub use self::{
         },
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
-    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen},
+    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen, YieldRequest},
     standing::Standing,
     stream::{Opened, Stream},
     types::{
@@ -111,4 +112,5 @@ pub use self::{
     },
     watch::{Watched, Watcher},
     why::{Cycle, Deadlocked, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
+    yields::{RequestYield, YIELD_WITHIN_MAX, YieldRequested},
 };

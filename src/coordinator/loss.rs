@@ -37,6 +37,7 @@ impl Core {
             Ok(Some(record)) if record.token == grant.fencing_token => LostReason::ForceReleased {
                 reason: record.reason.into(),
                 closed_until: closed_until(record.grace),
+                preempted: record.preempted,
             },
             Ok(_) | Err(_) => ownership.into(),
         }

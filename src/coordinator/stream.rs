@@ -15,7 +15,7 @@ use crate::{
         notices::{EndedByForce, Notice},
         session::Session,
     },
-    types::{Grant, Holding, Invalid, Lease, OnDisconnect, PermitGrant, SessionId, over},
+    types::{Grant, Holding, Lease, OnDisconnect, PermitGrant, SessionId},
 };
 
 /// New resume tokens of a session that lives, in the time after which the first ends.
@@ -58,9 +58,7 @@ impl Coordinator {
         if core.draining.is_cancelled() {
             return Err(Error::Draining);
         }
-        if let Some(why) = over(&client_name, core.config.limits.client_name_bytes_max) {
-            return Err(Invalid::new("client_name", why).into());
-        }
+        let client_name = core.config.limits.client_name(client_name)?;
         let lease = lease.map_or(core.config.lease, Lease::get);
         let claims = Claims {
             lease,

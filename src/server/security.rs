@@ -129,6 +129,7 @@ fn rule(rule: &AccessRule) -> Rule {
         AccessRight::Acquire => Right::Acquire,
         AccessRight::Release => Right::Release,
         AccessRight::Describe => Right::Describe,
+        AccessRight::Preempt => Right::Preempt,
         AccessRight::Admin => Right::Admin,
     };
     Rule {

@@ -1,5 +1,5 @@
 //! Nobody can starve a neighbour: one row per attack, while another identity works beside it. The
-//! rows are those of `docs/robustness.md`.
+//! rows are those of `docs/robustness/abuse.md`.
 //!
 //! `make abuse` runs them against the release in a memory control group of 512 MiB; `make ci` in
 //! the short form (`ABUSE_SHORT=1`), which takes any binary. `UPDATE_DOCS=1` writes the table.

@@ -1,4 +1,4 @@
-//! The rows of the table of attacks in `docs/robustness.md`. What each did before is from the
+//! The rows of the table in `docs/robustness/abuse.md`. What each did before is from the
 //! review of release 0.1.0.
 
 use futures::FutureExt as _;

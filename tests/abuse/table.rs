@@ -1,4 +1,4 @@
-//! The table of `docs/robustness.md`.
+//! The table of `docs/robustness/abuse.md`.
 
 use std::{env, fmt::Write as _, fs, path::PathBuf, sync::Arc};
 
@@ -13,6 +13,7 @@ use crate::{
     time::say,
 };
 
+const PAGE: &str = "docs/robustness/abuse.md";
 const HEAD: &str = "| Attack | Before | Memory | p99 quiet | p99 attacked | Locks lost | \
                     What it did |\n|---|---|---|---|---|---|---|\n";
 
@@ -85,11 +86,11 @@ pub(crate) fn every_row_is_documented() -> Result<(), Failed> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(format!("docs/robustness.md lacks {missing:?}: UPDATE_DOCS=1").into())
+    Err(format!("{PAGE} lacks {missing:?}: UPDATE_DOCS=1").into())
 }
 
 fn document() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/robustness.md")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(PAGE)
 }
 
 fn line(row: &Row, ran: &Ran) -> String {

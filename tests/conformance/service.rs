@@ -82,5 +82,7 @@ service! {
     try_acquire_all: TryAcquireAllRequest => pb::TryAcquireAllResponse;
     release_all: ReleaseAllRequest => pb::ReleaseAllResponse;
     describe: DescribeRequest => pb::DescribeResponse;
+    explain: ExplainRequest => pb::ExplainResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
+    request_yield: RequestYieldRequest => pb::RequestYieldResponse;
 }

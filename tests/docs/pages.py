@@ -8,6 +8,7 @@ A comment above a block says what is special about it:
   <!-- not run: REASON -->         the block is listed, not run
   <!-- a terminal of its own -->   the last command of the block goes on while later blocks run;
                                    the next such block, or the end of the page, ends it
+  <!-- an excerpt of PATH -->      the file has these lines, one after the other; for any language
 """
 
 import re
@@ -19,7 +20,7 @@ PRINTED = "#  "
 STATUS = re.compile(r"exit status (\d+)$")
 FENCE = re.compile(r"\s*```(\S*)")
 COMMENT = re.compile(r"<!-- (.*) -->$")
-MARKS = ("not run: ", "a terminal of its own")
+MARKS = ("not run: ", "a terminal of its own", "an excerpt of ")
 
 
 class BadPage(Exception):
@@ -63,6 +64,7 @@ class Block:
     section: str
     text: str
     reason: str = ""  # Why it is not run.
+    excerpt_of: str = ""
     in_terminal: bool = False
     commands: list = field(default_factory=list)
 
@@ -74,7 +76,7 @@ def blocks(text):
         fence = FENCE.match(line)
         if opened:
             if fence:
-                if opened[1] in SHELL or opened[1] == "python":
+                if opened[1] in (*SHELL, "python") or opened[3].startswith(MARKS[2]):
                     found.append(block(*opened))
                 opened = None
             else:
@@ -97,7 +99,8 @@ def block(line, language, section, mark, lines):
     made = Block(line, section, "\n".join(lines))
     made.reason = mark.removeprefix(MARKS[0]) if mark.startswith(MARKS[0]) else ""
     made.in_terminal = mark == MARKS[1]
-    if not made.reason:
+    made.excerpt_of = mark.removeprefix(MARKS[2]) if mark.startswith(MARKS[2]) else ""
+    if not made.reason and not made.excerpt_of:
         if language == "python":
             program, printed = split_off_printed(lines)
             lines = ["python - <<'END'", *program, "END", *printed]

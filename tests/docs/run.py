@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 import pages
 from shell import ROOT, Clone, Shell, wait_until
 
-PAGES = ("README.md", "docs/quick-start.md", "examples/README.md")
+PAGES = (
+    "README.md",
+    "docs/quick-start.md",
+    "examples/README.md",
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs/recipes").glob("*.md")),
+)
 # Programs that a machine need not have. A section that needs a missing one is skipped.
 TOOLS = (
     "curl docker go helm java kubectl make mvn node npm openssl psql python3 redis-server".split()
@@ -56,6 +61,9 @@ class Run:
                 if block.reason:
                     self.results.not_run += 1
                     print(f"not run {self.place(block)}: {block.reason}")
+                    continue
+                if block.excerpt_of:
+                    self.results.add(self.place(block), missing_lines(block))
                     continue
                 if not missing or missing[1] != block.section:
                     tool = missing_tool(block.text)
@@ -115,6 +123,17 @@ class Run:
 
 def indented(text):
     return "\n".join(f"  | {line}" for line in text.strip().split("\n"))
+
+
+def missing_lines(excerpt):
+    """What is wrong with an excerpt, however far it is indented, if something is."""
+
+    def lines(text):
+        return "\n".join(["", *(line.strip() for line in text.strip().split("\n")), ""])
+
+    file = ROOT / excerpt.excerpt_of
+    is_there = file.is_file() and lines(excerpt.text) in lines(file.read_text())
+    return "" if is_there else f"{excerpt.excerpt_of} has no such lines"
 
 
 def missing_tool(text):

@@ -28,6 +28,9 @@ def check_the_checker(results):
     expect(results, "no end", "```sh\necho 'one\n```\n", fails="does not end")
     expect(results, "a mark without a reason", "<!-- not run -->\n```sh\nx\n```\n", fails="no mark")
     expect(results, "a block that is not run", "<!-- not run: why -->\n```sh\nx\n```\n", not_run=1)
+    excerpt = "<!-- an excerpt of examples/python/cron.py -->\n```rust\n{}\n```\n"
+    expect(results, "an excerpt", excerpt.format("import os\nimport sys"))
+    expect(results, "another", excerpt.format("import os\nimport re"), fails="has no such lines")
     run.TOOLS.append("no-such-tool")
     missing = "## A\n```sh\nno-such-tool x\n```\n```sh\ny\n```\n"
     expect(results, "a missing tool", missing, skipped=2)

@@ -274,7 +274,7 @@ async fn slot_moved(store: &Store, long: Duration) {
 async fn busy(store: &Store, long: Duration) {
     let master = store.server(store.master().await);
     master
-        .command(&["CONFIG", "SET", "busy-reply-threshold", "100"])
+        .command(&["CONFIG", "SET", "lua-time-limit", "100"])
         .await;
     let spin = "local t = redis.call('TIME'); local e = t[1] * 1000 + t[2] / 1000 + ARGV[1]; \
                 repeat t = redis.call('TIME') until t[1] * 1000 + t[2] / 1000 > e";

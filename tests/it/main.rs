@@ -40,3 +40,4 @@ mod session;
 mod waiting;
 mod watchdog;
 mod why;
+mod yields;

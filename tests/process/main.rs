@@ -37,6 +37,7 @@ mod redisson_layout;
 
 mod coordinator_frozen;
 mod drain;
+mod elections;
 mod fair;
 mod grpc_web;
 mod http_json;
@@ -63,3 +64,4 @@ mod telemetry;
 mod two_coordinators;
 mod vanished_clients;
 mod wake_ups;
+mod why;

@@ -42,7 +42,7 @@ async fn warm_up(redis: &RedisServer, client: &mut Client) {
     granted.await.unwrap();
     eventually("the settings were looked at", || async {
         let stats = redis.text(&["INFO", "commandstats"]).await;
-        stats.contains("config|get")
+        stats.contains("cmdstat_config")
     })
     .await;
     expect_no_trace(redis).await;

@@ -28,6 +28,16 @@ struct Shared {
     families: Vec<Family>,
     last: Mutex<Vec<Snapshot>>,
     notes: Notes,
+    proclaimed: Mutex<Vec<Proclaimed>>,
+}
+
+/// A value of an election that a script recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct Proclaimed {
+    pub(crate) term: u64,
+    pub(crate) value: String,
+    /// Whether the one who proclaimed it held the lock by the newest grant then.
+    pub(crate) by_leader: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +59,7 @@ impl Ledger {
             families: plan.families.clone(),
             last,
             notes: Notes::default(),
+            proclaimed: Mutex::default(),
         }))
     }
 
@@ -108,6 +119,22 @@ impl Ledger {
         if let Some(wrong) = Notes::is_wrong(&self.0.store, &locks, told) {
             self.0.history.record(What::Broke(format!("{wrong}: {by}")));
         }
+    }
+
+    /// A script with these keys and arguments recorded a value.
+    pub(crate) fn proclaims(&self, keys: &[Bytes], args: &[Bytes]) {
+        let held = self.command(&[b"HEXISTS".as_ref(), &keys[0], &args[0]]);
+        let newest = self.command(&[b"GET".as_ref(), &keys[1]]);
+        self.0.proclaimed.lock().push(Proclaimed {
+            term: number(&args[1]).unwrap(),
+            value: String::from_utf8_lossy(&args[3]).into_owned(),
+            by_leader: held == Value::Int(1) && newest == Value::Bytes(args[1].clone()),
+        });
+    }
+
+    /// All values that were recorded, in order.
+    pub(crate) fn proclaimed(&self) -> Vec<Proclaimed> {
+        self.0.proclaimed.lock().clone()
     }
 
     /// A call that waits, made with these keys by the owner with this field, was told that the lock

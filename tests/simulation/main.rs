@@ -10,6 +10,7 @@
 
 mod checker;
 mod clients;
+mod election;
 mod faulty_host;
 mod history;
 mod latch;

@@ -1,4 +1,5 @@
-//! What the scenarios share that have no history: semaphores and latches among the same incidents.
+//! What the scenarios share that have no history: semaphores, latches and
+//! elections among the same incidents.
 
 use std::ops::Range;
 
@@ -68,9 +69,7 @@ pub(crate) async fn ask(node: &Node, operation: Operation) -> Option<Answer> {
     let last = async {
         loop {
             match answers.recv().await?.1 {
-                Answer::WaitingForAll(..)
-                | Answer::WaitingForPermits(_)
-                | Answer::WaitingForLatch(_) => {}
+                answer if answer.is_about_wait() => {}
                 answer => return Some(answer),
             }
         }

@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use deadpool_redis::redis::{RedisResult, Value, cmd};
 use futures::future::join_all;
 
-use crate::redis_server::{RedisServer, eventually, free_port};
+use crate::redis_server::{RedisServer, eventually};
 
 /// Nodes `0..MASTERS` start as masters; node `n + MASTERS` as the replica of node `n`.
 pub const MASTERS: usize = 3;
@@ -42,10 +43,15 @@ pub struct Cluster {
 
 struct Node {
     server: RedisServer,
-    bus_port: u16,
     id: String,
     /// It neither was killed nor is frozen.
     runs: AtomicBool,
+}
+
+/// The command that has a node serve these slots; Redis 6 has no `ADDSLOTSRANGE`.
+pub fn add_slots(slots: Range<usize>) -> Vec<String> {
+    let words = ["CLUSTER", "ADDSLOTS"].map(str::to_owned).into_iter();
+    words.chain(slots.map(|slot| slot.to_string())).collect()
 }
 
 // === impl Cluster ===
@@ -80,10 +86,9 @@ impl Cluster {
             } else {
                 from + SHARE
             };
-            let (from, to) = (from.to_string(), (end - 1).to_string());
-            let node = &this.nodes[master];
-            node.command(&["CLUSTER", "ADDSLOTSRANGE", &from, &to])
-                .await;
+            let add = add_slots(from..end);
+            let add: Vec<_> = add.iter().map(String::as_str).collect();
+            this.nodes[master].command(&add).await;
         }
         this.introduce().await;
         for replica in MASTERS..this.nodes.len() {
@@ -325,10 +330,8 @@ impl Cluster {
     async fn introduce(&self) {
         for node in &self.nodes {
             for other in self.nodes.iter().filter(|other| other.id != node.id) {
-                let (port, bus_port) = (other.server.port(), other.bus_port);
-                let (port, bus_port) = (port.to_string(), bus_port.to_string());
-                let meet = ["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port];
-                node.command(&meet).await;
+                let port = other.server.port().to_string();
+                node.command(&["CLUSTER", "MEET", "127.0.0.1", &port]).await;
             }
         }
         eventually("all nodes know each other", || async {
@@ -347,20 +350,14 @@ impl Cluster {
 // === impl Node ===
 
 impl Node {
+    /// Its port for other nodes is 10,000 higher, because Redis 6 lets nobody choose it. If that is
+    /// taken, or too high, the server ends and is started with another.
     async fn start(arguments: &[&str]) -> Self {
-        let bus_port = parking_lot::Mutex::new(0);
-        let arguments = || {
-            let port = free_port();
-            *bus_port.lock() = port;
-            let all = SETTINGS.iter().chain(arguments).copied();
-            let bus = ["--cluster-port".to_owned(), port.to_string()];
-            all.map(str::to_owned).chain(bus).collect()
-        };
-        let server = RedisServer::start_from_each(FILE, arguments).await;
+        let arguments = [&SETTINGS[..], arguments].concat();
+        let server = RedisServer::start_from(FILE, &arguments).await;
         let id = server.text(&["CLUSTER", "MYID"]).await;
         Self {
             server,
-            bus_port: bus_port.into_inner(),
             id,
             runs: AtomicBool::new(true),
         }

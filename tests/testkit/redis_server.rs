@@ -125,38 +125,20 @@ impl RedisServer {
 
     /// Starts a server with more arguments.
     pub async fn start_with(arguments: &[&str]) -> Self {
-        let arguments = || {
-            let owned = arguments.iter().map(|&argument| argument.to_owned());
-            owned.collect()
-        };
-        Self::start_with_each(arguments).await
-    }
-
-    /// Starts a server with more arguments, which are made anew for every port that is tried.
-    pub async fn start_with_each(arguments: impl Fn() -> Vec<String>) -> Self {
         // Of two values the later counts.
-        let forgets = ["--save", "", "--appendonly", "no"].map(str::to_owned);
-        Self::start_as(None, || [forgets.to_vec(), arguments()].concat()).await
+        let forgets = ["--save", "", "--appendonly", "no"];
+        Self::start_as(None, &[&forgets[..], arguments].concat()).await
     }
 
     /// Starts a server as it is run elsewhere: from a file in `deploy/redis/`, with arguments that
     /// go before what it says. It keeps what the file says it keeps, until it is dropped.
     pub async fn start_from(file: &str, arguments: &[&str]) -> Self {
-        let arguments = || {
-            let owned = arguments.iter().map(|&argument| argument.to_owned());
-            owned.collect()
-        };
-        Self::start_from_each(file, arguments).await
+        let arguments = [&[CONFIGURATION][..], arguments].concat();
+        Self::start_as(Some(deployed(file)), &arguments).await
     }
 
-    /// The same with arguments that are made anew for every port that is tried.
-    pub async fn start_from_each(file: &str, arguments: impl Fn() -> Vec<String>) -> Self {
-        let copy = [CONFIGURATION.to_owned()];
-        let arguments = || [copy.to_vec(), arguments()].concat();
-        Self::start_as(Some(deployed(file)), arguments).await
-    }
-
-    async fn start_as(file: Option<PathBuf>, arguments: impl Fn() -> Vec<String>) -> Self {
+    async fn start_as(file: Option<PathBuf>, arguments: &[&str]) -> Self {
+        let arguments: Vec<_> = arguments.iter().map(|&word| word.to_owned()).collect();
         for _ in 0..PORTS_TRIED_MAX {
             let directory = in_memory().expect("a temporary directory");
             if let Some(file) = &file {
@@ -164,13 +146,12 @@ impl RedisServer {
                 fs::copy(file, directory.path().join(CONFIGURATION)).expect("copied");
             }
             let port = free_port();
-            let arguments = arguments();
             let child = spawn(port, &arguments, &directory);
             let connection = tokio::sync::Mutex::default();
             let mut server = Self {
                 child,
                 port,
-                arguments,
+                arguments: arguments.clone(),
                 directory,
                 connection,
             };
@@ -178,7 +159,7 @@ impl RedisServer {
                 return server;
             }
         }
-        panic!("redis-server does not start with {:?}", arguments());
+        panic!("redis-server does not start with {arguments:?}");
     }
 
     /// Where it is.

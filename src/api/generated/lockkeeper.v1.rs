@@ -181,6 +181,9 @@ pub enum LostReason {
     ForceReleased = 4,
     /// The store's clock stepped forward, which ended the lease before its time.
     ClockStepped = 5,
+    /// The holder was asked to yield the lock (LockService.RequestYield with `preempt`), and still held
+    /// it when the time was over.
+    Preempted = 6,
 }
 impl LostReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -195,6 +198,7 @@ impl LostReason {
             Self::StoreUnreachable => "LOST_REASON_STORE_UNREACHABLE",
             Self::ForceReleased => "LOST_REASON_FORCE_RELEASED",
             Self::ClockStepped => "LOST_REASON_CLOCK_STEPPED",
+            Self::Preempted => "LOST_REASON_PREEMPTED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -206,6 +210,7 @@ impl LostReason {
             "LOST_REASON_STORE_UNREACHABLE" => Some(Self::StoreUnreachable),
             "LOST_REASON_FORCE_RELEASED" => Some(Self::ForceReleased),
             "LOST_REASON_CLOCK_STEPPED" => Some(Self::ClockStepped),
+            "LOST_REASON_PREEMPTED" => Some(Self::Preempted),
             _ => None,
         }
     }
@@ -1922,6 +1927,50 @@ pub struct DeadlockedWait {
     /// The time since the wait began.
     #[prost(message, optional, tag = "6")]
     pub waiting_for: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.RequestYield.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RequestYieldRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Why, for the holders: 1 to 256 bytes, not blank, without control characters.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// How long the request stands, at most 1 h. Unset: 30 s.
+    #[prost(message, optional, tag = "3")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+    /// A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
+    /// authenticates callers sends the identity instead.
+    #[prost(string, tag = "4")]
+    pub client_name: ::prost::alloc::string::String,
+    /// Whether to take the lock from holders that still hold it when the request ends.
+    #[prost(bool, tag = "5")]
+    pub preempt: bool,
+    /// With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
+    /// left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
+    /// left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
+    /// or longer.
+    #[prost(message, optional, tag = "6")]
+    pub grace_period: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.RequestYield.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RequestYieldResponse {
+    /// The holders that have the request, at most the first 100. Empty without the right `describe`.
+    #[prost(message, repeated, tag = "1")]
+    pub reached: ::prost::alloc::vec::Vec<Holder>,
+    /// The others of the first 100 holders. A Redisson client, an owner without a session, a session
+    /// without a stream, and a session on an older coordinator are not reached. Empty without the
+    /// right `describe`.
+    #[prost(message, repeated, tag = "2")]
+    pub unreached: ::prost::alloc::vec::Vec<Holder>,
+    /// The number of holders; 0 if the lock is free.
+    #[prost(uint32, tag = "3")]
+    pub holder_count: u32,
+    /// The number of holders in `reached`, also without that right.
+    #[prost(uint32, tag = "4")]
+    pub reached_count: u32,
 }
 /// See ElectionService.Campaign. Fields follow the rules of AcquireRequest unless stated otherwise.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4131,7 +4180,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -4145,9 +4194,9 @@ pub mod session_response {
         #[prost(message, tag = "2")]
         Opened(super::SessionOpened),
         /// Notice: a grant is no longer held. A loss due to time is sent when `valid_for` passes, before
-        /// the store lets another owner acquire the lock. A forced release through this coordinator is
-        /// sent at once. Any other removal from the store (a flush, a failover, a forced release through
-        /// another coordinator) is noticed at the next renewal; another owner may hold the lock by then.
+        /// the store lets another owner acquire the lock. A forced release or a preemption is sent at
+        /// once; if the message from another coordinator is missed, at the next renewal. So is any other
+        /// removal from the store (a flush, a failover); another owner may hold the lock by then.
         #[prost(message, tag = "3")]
         Lost(super::GrantLost),
         /// Notice: renewals are failing.
@@ -4266,6 +4315,10 @@ pub mod session_response {
         /// Answers explain.
         #[prost(message, tag = "60")]
         Explained(super::ExplainResponse),
+        /// Notice: a caller asks the holder of a grant to release it (LockService.RequestYield). The
+        /// grant stays valid. After a broken stream the notice can be sent again.
+        #[prost(message, tag = "70")]
+        YieldRequested(super::YieldRequested),
     }
 }
 /// SessionOpened is the first answer on a stream: the session is live.
@@ -4309,14 +4362,35 @@ pub struct GrantLost {
     /// Why the grant was lost.
     #[prost(enumeration = "LostReason", tag = "2")]
     pub reason: i32,
-    /// The operator's reason, for people; set only with LOST_REASON_FORCE_RELEASED.
+    /// The reason that was given, for people; set only with LOST_REASON_FORCE_RELEASED and
+    /// LOST_REASON_PREEMPTED.
     #[prost(string, tag = "3")]
     pub detail: ::prost::alloc::string::String,
     /// How long nobody else can be granted the lock from now on, although it is lost: what is left of
-    /// the grace period of ForceRelease. Stop the work within it, then send `release` for each hold of
+    /// the grace period of ForceRelease or of RequestYield. Stop the work within it, then send `release` for each hold of
     /// the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
     #[prost(message, optional, tag = "4")]
     pub valid_for: ::core::option::Option<::prost_types::Duration>,
+}
+/// YieldRequested asks the holder of a grant to release it. The holder may finish its work first,
+/// release the grant, or ignore the request.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct YieldRequested {
+    /// The grant; `valid_for` is unset.
+    #[prost(message, optional, tag = "1")]
+    pub grant: ::core::option::Option<Grant>,
+    /// Who asks, for people: the caller's identity, or the name that it gave. May be empty.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    /// Why, for people.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    /// How long the request stands from now on.
+    #[prost(message, optional, tag = "4")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+    /// Whether the lock is taken away then: `lost` with LOST_REASON_PREEMPTED follows.
+    #[prost(bool, tag = "5")]
+    pub preempt: bool,
 }
 /// PermitsLost reports a grant of permits that the session no longer holds.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4836,6 +4910,47 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "CheckToken"));
             self.inner.unary(req, path, codec).await
         }
+        /// Asks the holders of a lock to release it. Each holder with a session receives
+        /// `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
+        /// lock, or ignore the request. The grants stay valid meanwhile.
+        ///
+        /// With `preempt`, holders that still hold the lock with the same fencing token when `within` is
+        /// over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
+        /// them has released its lost grant, at the latest when the lease that was left is over. So by
+        /// default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
+        /// gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+        ///
+        /// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
+        /// Until `within` is over this coordinator goes on to look for the others. If it stops before
+        /// that, nothing is preempted.
+        /// A repeat is another request: the holder receives a notice for each.
+        ///
+        /// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
+        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+        pub async fn request_yield(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RequestYieldRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RequestYieldResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/RequestYield",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "RequestYield"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -5005,6 +5120,30 @@ pub mod lock_service_server {
             request: tonic::Request<super::CheckTokenRequest>,
         ) -> std::result::Result<
             tonic::Response<super::CheckTokenResponse>,
+            tonic::Status,
+        >;
+        /// Asks the holders of a lock to release it. Each holder with a session receives
+        /// `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
+        /// lock, or ignore the request. The grants stay valid meanwhile.
+        ///
+        /// With `preempt`, holders that still hold the lock with the same fencing token when `within` is
+        /// over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
+        /// them has released its lost grant, at the latest when the lease that was left is over. So by
+        /// default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
+        /// gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+        ///
+        /// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
+        /// Until `within` is over this coordinator goes on to look for the others. If it stops before
+        /// that, nothing is preempted.
+        /// A repeat is another request: the holder receives a notice for each.
+        ///
+        /// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
+        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+        async fn request_yield(
+            &self,
+            request: tonic::Request<super::RequestYieldRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RequestYieldResponse>,
             tonic::Status,
         >;
     }
@@ -5596,6 +5735,51 @@ pub mod lock_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CheckTokenSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/RequestYield" => {
+                    #[allow(non_camel_case_types)]
+                    struct RequestYieldSvc<T: LockService>(pub Arc<T>);
+                    impl<
+                        T: LockService,
+                    > tonic::server::UnaryService<super::RequestYieldRequest>
+                    for RequestYieldSvc<T> {
+                        type Response = super::RequestYieldResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RequestYieldRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::request_yield(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RequestYieldSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -5,12 +5,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::{
     common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration},
     context::ContextCommand,
+    election::{ElectArgs, ElectionCommand},
     latch::LatchCommand,
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
     run::RunArgs,
     semaphore::SemaphoreCommand,
     server::ServerArgs,
+    yields::YieldArgs,
 };
 use crate::exit;
 
@@ -19,6 +21,8 @@ use crate::exit;
 pub enum ClientCommand {
     /// Run a command while holding a lock.
     Run(RunArgs),
+    /// Run a command while leading an election.
+    Elect(ElectArgs),
     /// Wait for a lock.
     #[command(before_help = "\
 Examples:
@@ -67,6 +71,9 @@ Examples:
     /// Count latches down, and wait for them.
     #[command(subcommand)]
     Latch(LatchCommand),
+    /// See who leads an election.
+    #[command(subcommand)]
+    Election(ElectionCommand),
     /// Show the holders and waiters of a lock.
     #[command(before_help = "\
 Examples:
@@ -84,6 +91,12 @@ Examples:
 Examples:
   lockkeeper check-token orders 1700000000000000 || exit 1")]
     CheckToken(CheckTokenArgs),
+    /// Ask the holders of a lock to release it.
+    #[command(before_help = "\
+Examples:
+  lockkeeper yield nightly-report --reason 'release 1.4 waits' --within 5m
+  lockkeeper yield orders --reason 'host 7 goes down' --preempt")]
+    Yield(YieldArgs),
     /// List all names in the store that are held or waited for.
     #[command(before_help = "\
 Examples:

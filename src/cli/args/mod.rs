@@ -3,6 +3,7 @@
 mod command;
 mod common;
 mod context;
+mod election;
 mod global;
 mod latch;
 mod lock;
@@ -10,12 +11,14 @@ mod multi;
 mod run;
 mod semaphore;
 mod server;
+mod yields;
 
 pub(crate) use self::command::Sort;
 pub use self::{
     command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs},
     common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration, period},
     context::{ContextCommand, SetContextArgs},
+    election::{ElectArgs, ElectionCommand, WatchElectionArgs},
     global::GlobalArgs,
     latch::{CountDownArgs, LatchArgs, LatchCommand, SetCountArgs},
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
@@ -25,4 +28,5 @@ pub use self::{
         HoldPermitsArgs, ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand, SetPermitsArgs,
     },
     server::ServerArgs,
+    yields::YieldArgs,
 };

@@ -44,7 +44,7 @@ pub(crate) struct LocksArgs {
 }
 
 /// Locks in a mode of their own.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct MoreLocks {
     /// One more lock, fairly, whatever --mode says; may be repeated.
     #[arg(long, value_name = "NAME")]

@@ -4,6 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use clap::Args;
 use lockkeeper_api::pb::LockSpec;
+use nix::sys::signal::Signal;
 
 use super::{
     common::{Mode, NoteArgs, TEMPLATE, period},
@@ -61,6 +62,16 @@ pub struct RunArgs {
     pub(crate) also: Vec<String>,
     #[command(flatten)]
     pub(crate) more: MoreLocks,
+    /// The value of a leader, if the lock is an election's.
+    #[arg(skip)]
+    pub(crate) value: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+/// How to wait for what a command runs under, and the command.
+#[derive(Args, Debug)]
+pub(crate) struct HowArgs {
     /// How long to wait for the lock [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = period)]
     pub(crate) wait: Option<Duration>,
@@ -78,6 +89,10 @@ pub struct RunArgs {
     /// Time from TERM to KILL when the lock is lost [default: 5s, at most a sixth of the lease].
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub(crate) kill_after: Option<Duration>,
+    /// The signal for CMD when a caller asks for the lock with `lockkeeper yield`, such as TERM or
+    /// USR1 [default: none; a message is printed].
+    #[arg(long, value_name = "SIGNAL", value_parser = signal)]
+    pub(crate) on_yield: Option<Signal>,
     /// Exit code if the lock was not granted.
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
     pub(crate) conflict_exit_code: u8,
@@ -96,6 +111,14 @@ pub struct RunArgs {
         value_name = "CMD"
     )]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A signal by its name, with or without `SIG`.
+fn signal(text: &str) -> Result<Signal, &'static str> {
+    let name = text.to_uppercase();
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    let known = format!("SIG{name}").parse();
+    known.map_err(|_| "must be the name of a signal, such as TERM")
 }
 
 // === impl RunArgs ===

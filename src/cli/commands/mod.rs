@@ -2,6 +2,7 @@
 
 mod admin;
 mod context;
+mod election;
 mod ended;
 mod health;
 mod latch;
@@ -9,15 +10,18 @@ mod lock;
 mod multi;
 mod own;
 mod semaphore;
+mod yields;
 
 pub(super) use self::{
     admin::{end_session, force_release, list, sessions, watch},
     context::context,
+    election::election,
     health::health,
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire, why},
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
+    yields::request_yield,
 };
 
 pub use self::own::Own;

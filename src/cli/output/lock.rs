@@ -1,6 +1,8 @@
 //! Locks in words.
 
-use lockkeeper_api::pb::{DescribeResponse, Grant, Holder, Note, Waiter, Waiting};
+use lockkeeper_api::pb::{
+    DescribeResponse, Grant, Holder, Note, RequestYieldResponse, Waiter, Waiting,
+};
 
 use super::words::{duration, mode, more, shown};
 
@@ -96,6 +98,19 @@ pub(crate) fn description(answer: &DescribeResponse) -> String {
     lines.extend(more(answer.holder_count, answer.holders.len(), "holders"));
     lines.extend(answer.waiters.iter().map(waiter_line));
     lines.extend(more(answer.waiter_count, answer.waiters.len(), "waiters"));
+    lines.join("\n")
+}
+
+pub(crate) fn yield_requested(name: &str, answer: &RequestYieldResponse) -> String {
+    let (holders, reached) = (answer.holder_count, answer.reached_count);
+    if holders == 0 {
+        return format!("nobody holds {name}");
+    }
+    let mut lines = vec![format!("asked {name} holders={holders} reached={reached}")];
+    for (is_reached, holders) in [(true, &answer.reached), (false, &answer.unreached)] {
+        let line = |it| format!("{} reached={is_reached}", holder_line(it));
+        lines.extend(holders.iter().map(line));
+    }
     lines.join("\n")
 }
 

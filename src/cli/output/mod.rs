@@ -1,7 +1,9 @@
 //! Data goes to stdout, messages to stderr; nothing else in the command line writes to either.
-//! Answers are printed in words ([`lock`], [`permits`], [`admin`]) or in the API's JSON mapping.
+//! Answers are printed in words ([`lock`], [`permits`], [`election`], [`admin`]) or in the API's
+//! JSON mapping.
 
 pub(super) mod admin;
+pub(super) mod election;
 mod format;
 mod json;
 pub(super) mod lock;

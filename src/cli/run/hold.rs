@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_api::pb::Grant;
-use lockkeeper_client::{Error, Guard, Note, Permits, Session};
+use lockkeeper_client::{Error, Guard, Leadership, Note, Permits, Session};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -19,14 +19,27 @@ pub(super) enum Hold {
     Permits(Permits),
 }
 
+/// What to acquire, and how.
+pub(super) struct Request {
+    pub(super) target: RunTarget,
+    pub(super) session: Session,
+    pub(super) wait: Option<Duration>,
+    pub(super) min_replica_acks: u32,
+    pub(super) note: Option<Note>,
+    /// What to proclaim, if the target is the lock of an election.
+    pub(super) value: Option<String>,
+}
+
 /// Waits until the whole target is held. Fails at once if the store does not answer.
-pub(super) async fn acquire(
-    target: RunTarget,
-    session: Session,
-    wait: Option<Duration>,
-    min_replica_acks: u32,
-    note: Option<Note>,
-) -> Result<Hold, Error> {
+pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
+    let Request {
+        target,
+        session,
+        wait,
+        min_replica_acks,
+        note,
+        value,
+    } = request;
     macro_rules! acquire {
         ($request:expr) => {{
             let request = $request
@@ -43,9 +56,15 @@ pub(super) async fn acquire(
         RunTarget::Permits { name, permits } => {
             acquire!(session.semaphore(name).permits(permits)).map(Hold::Permits)
         }
-        RunTarget::Locks(locks) => match locks.as_slice() {
-            [lock] => acquire!(session.lock(&lock.name).mode(lock.mode()).note(note)),
-            locks => acquire!(
+        RunTarget::Locks(locks) => match (locks.as_slice(), value) {
+            ([lock], Some(value)) => {
+                let request = session.lock(&lock.name).mode(lock.mode()).note(note);
+                let guard = acquire!(request)?;
+                let led = session.election(&lock.name).lead(guard, value).await;
+                led.map(Leadership::into_guard)
+            }
+            ([lock], None) => acquire!(session.lock(&lock.name).mode(lock.mode()).note(note)),
+            (locks, _) => acquire!(
                 locks
                     .iter()
                     .fold(session.locks::<String>([]), |request, lock| request

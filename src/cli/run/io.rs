@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     child::{Change, Child},
-    hold::{Hold, acquire},
+    hold::{Hold, Request, acquire},
     machine::{Action, Input},
     messages::Messages,
     signals::{Signals, is_termination},
@@ -164,10 +164,14 @@ impl Io {
             Action::Open => self.open(),
             Action::Acquire(wait) => {
                 let session = self.session.clone()?;
-                let min_replica_acks = self.args.min_replica_acks;
-                let target = RunTarget::new(&self.args);
-                let note = self.args.note.to_proto();
-                let acquired = acquire(target, session, wait, min_replica_acks, note);
+                let acquired = acquire(Request {
+                    target: RunTarget::new(&self.args),
+                    wait,
+                    min_replica_acks: self.args.how.min_replica_acks,
+                    note: self.args.how.note.to_proto(),
+                    value: self.args.value.clone(),
+                    session,
+                });
                 self.operation = Some(acquired.map(Outcome::Acquired).boxed_local());
             }
             Action::Describe(name) => {
@@ -212,7 +216,7 @@ impl Io {
 
     fn open(&mut self) {
         let session = self.client.session().client_name(client_name(&self.args));
-        let session = match self.args.lease {
+        let session = match self.args.how.lease {
             Some(lease) => session.lease(lease),
             None => session,
         };
@@ -227,16 +231,18 @@ impl Io {
             }
         }
         let environment = self.environment(fencing_tokens);
-        Input::ChildStarted(Child::start(&self.args.command, environment).map(|child| {
-            self.child = Some(child);
-        }))
+        Input::ChildStarted(
+            Child::start(&self.args.how.command, environment).map(|child| {
+                self.child = Some(child);
+            }),
+        )
     }
 
     /// The command's environment. The session's id is not in it: it is a credential.
     fn environment(&self, fencing_tokens: &[(String, u64)]) -> Vec<(&'static str, String)> {
         let name = self.args.name.clone();
         // The client was made of the same.
-        let mut environment = self.args.server.environment().unwrap_or_default();
+        let mut environment = self.args.how.server.environment().unwrap_or_default();
         if let Some(permits) = self.args.permits {
             environment.push(("LOCKKEEPER_SEMAPHORE", name));
             environment.push(("LOCKKEEPER_PERMITS", permits.to_string()));
@@ -248,6 +254,9 @@ impl Io {
             .map(|(name, token)| format!("{token} {name}"));
         let lines: Vec<String> = lines.collect();
         environment.push(("LOCKKEEPER_LOCK", name));
+        if self.args.value.is_some() {
+            environment.push(("LOCKKEEPER_TERM", first.to_string()));
+        }
         environment.push(("LOCKKEEPER_FENCING_TOKEN", first.to_string()));
         environment.push(("LOCKKEEPER_FENCING_TOKENS", lines.join("\n")));
         environment
@@ -255,8 +264,10 @@ impl Io {
 }
 
 fn client_name(args: &RunArgs) -> String {
-    args.client_name.clone().unwrap_or_else(|| {
-        let program = Path::new(&args.command[0]).file_name().unwrap_or_default();
+    args.how.client_name.clone().unwrap_or_else(|| {
+        let program = Path::new(&args.how.command[0])
+            .file_name()
+            .unwrap_or_default();
         // A letter has four bytes at most.
         program
             .to_string_lossy()

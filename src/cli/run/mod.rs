@@ -32,7 +32,7 @@ pub(super) async fn run(args: RunArgs) -> u8 {
             return exit::INTERNAL;
         }
     };
-    let client = match args.server.client() {
+    let client = match args.how.server.client() {
         Ok(client) => client,
         Err(error) => {
             output::say(&error.to_string());
@@ -58,12 +58,14 @@ pub(super) async fn run(args: RunArgs) -> u8 {
 }
 
 fn plan(args: &RunArgs) -> Plan {
-    let no_wait = args.no_wait.then_some(Duration::ZERO);
+    let how = &args.how;
+    let no_wait = how.no_wait.then_some(Duration::ZERO);
     Plan {
         target: RunTarget::new(args),
-        wait: no_wait.or(args.wait),
-        kill_after: args.kill_after,
-        conflict_exit_code: args.conflict_exit_code,
+        wait: no_wait.or(how.wait),
+        kill_after: how.kill_after,
+        conflict_exit_code: how.conflict_exit_code,
+        on_yield: how.on_yield,
         is_nested: args.permits.is_none()
             && env::var("LOCKKEEPER_LOCK").is_ok_and(|it| it == args.name),
     }

@@ -1,6 +1,8 @@
 //! Frames of the coordinator: answers to operations, and notices.
 
-use lockkeeper_api::pb::{LostReason, SessionResponse, Waiting, session_response::Response};
+use lockkeeper_api::pb::{
+    LostReason, SessionResponse, Waiting, YieldRequested, session_response::Response,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -17,7 +19,7 @@ use crate::{
     error,
     holding::{Holding, release_of},
     session::SessionEvent,
-    validity::Loss,
+    validity::{Loss, YieldRequest},
 };
 
 impl Machine {
@@ -43,7 +45,10 @@ impl Machine {
     fn on_response(&mut self, now: Instant, op_id: u64, response: Response) {
         match response {
             Response::Lost(notice) => {
-                let is_forced = notice.reason() == LostReason::ForceReleased;
+                let is_forced = matches!(
+                    notice.reason(),
+                    LostReason::ForceReleased | LostReason::Preempted
+                );
                 let loss = Loss {
                     reason: notice.reason(),
                     open_from: is_forced.then(|| now + to_std(notice.valid_for)),
@@ -55,6 +60,7 @@ impl Machine {
                 let loss = Loss::new(notice.reason());
                 self.on_lost(notice.grant.map(Holding::Permits), &loss);
             }
+            Response::YieldRequested(notice) => self.on_yield_requested(now, notice),
             Response::AtRisk(risk) => {
                 let valid_for = to_std(risk.valid_for);
                 self.publish(SessionEvent::AtRisk { valid_for });
@@ -80,6 +86,22 @@ impl Machine {
     fn on_lost(&mut self, gone: Option<Holding>, loss: &Loss) {
         if let Some(gone) = gone {
             self.table.on_lost(&gone, loss, &mut self.effects);
+        }
+    }
+
+    fn on_yield_requested(&mut self, now: Instant, notice: YieldRequested) {
+        let Some(grant) = notice.grant else {
+            return;
+        };
+        let request = YieldRequest {
+            name: grant.name.clone(),
+            by: notice.by,
+            reason: notice.reason,
+            deadline: now + to_std(notice.within),
+            preempts: notice.preempt,
+        };
+        if self.table.on_asked(&grant.into(), &request) {
+            self.publish(SessionEvent::YieldRequested(request));
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Error,
     holding::{GrantKey, Holding, release_of, renewed_key},
-    validity::{Loss, Validity},
+    validity::{Loss, Validity, YieldRequest},
 };
 
 /// All that the session holds.
@@ -339,6 +339,18 @@ impl HoldingTable {
         if entry.is_some_and(|it| !it.guards.is_empty() && !gone.is_older_than(&it.holding)) {
             self.lose(id, loss, effects);
         }
+    }
+
+    /// Asks the guards of a holding to yield; false if there are none, or only of another grant.
+    pub(super) fn on_asked(&self, asked: &Holding, request: &YieldRequest) -> bool {
+        let entry = self.find(asked).and_then(|id| self.entries.get(&id));
+        let entry = entry.filter(|it| {
+            !it.guards.is_empty() && it.holding.fencing_token() == asked.fencing_token()
+        });
+        if let Some(entry) = entry {
+            entry.validity.ask(request.clone());
+        }
+        entry.is_some()
     }
 
     /// Reports a loss to the holding's guards. An acquire whose guard is not delivered yet fails,

@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::try_join_all;
+use futures::{
+    StreamExt as _,
+    future::{pending, try_join_all},
+    stream::FuturesUnordered,
+};
 use lockkeeper_api::pb::{session_request::Request, session_response::Response};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -14,7 +18,7 @@ use crate::{
     Error,
     holding::Holding,
     machine::{Ids, NewOperation, closed},
-    validity::Validity,
+    validity::{Validity, YieldRequest},
 };
 
 /// Where the result of a command goes.
@@ -172,6 +176,16 @@ impl Held {
     pub(crate) fn valid_until(&self) -> Instant {
         let until = self.validities.iter().map(|it| it.valid_until()).min();
         until.unwrap_or_else(Instant::now)
+    }
+
+    /// Resolves while a request to release a part of it stands. Cancel safe.
+    pub(crate) async fn yield_requested(&self) -> YieldRequest {
+        let asked = self.validities.iter().map(|it| it.asked());
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        match asked.next().await {
+            Some(request) => request,
+            None => pending().await,
+        }
     }
 
     pub(crate) fn valid_for(&self) -> Duration {

@@ -8,6 +8,8 @@ use tokio::sync::{
     watch,
 };
 
+use crate::YieldRequest;
+
 /// Events that a slow reader may be behind; it misses older ones.
 const EVENTS_KEPT: usize = 64;
 
@@ -56,6 +58,10 @@ pub enum SessionEvent {
         /// The time until the first of them is lost.
         valid_for: Duration,
     },
+    /// Another caller asks for a lock that is held; [`Guard::yield_requested`] says so too.
+    ///
+    /// [`Guard::yield_requested`]: crate::Guard::yield_requested
+    YieldRequested(YieldRequest),
     /// Renewals succeed again.
     Recovered,
     /// The session has ended and holds nothing.
@@ -109,7 +115,9 @@ impl Publisher {
     /// Publishes an event, and the state that it leads to.
     pub(super) fn publish(&self, event: SessionEvent) {
         let state = match event {
-            SessionEvent::Waiting { .. } | SessionEvent::WaitingForPermits { .. } => None,
+            SessionEvent::Waiting { .. }
+            | SessionEvent::WaitingForPermits { .. }
+            | SessionEvent::YieldRequested(_) => None,
             SessionEvent::Broken { .. } => Some(SessionState::Resuming),
             SessionEvent::Resumed | SessionEvent::Recovered => Some(SessionState::Connected),
             SessionEvent::AtRisk { .. } => Some(SessionState::AtRisk),

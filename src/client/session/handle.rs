@@ -11,6 +11,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use super::{
     SessionEvent, SessionEvents, SessionState,
     command::{Command, Commands, call},
+    election::Election,
     latch::Latch,
     requests::{LockRequest, LocksRequest},
     semaphore::Semaphore,
@@ -74,6 +75,11 @@ impl Session {
         Latch::new(self.commands.clone(), name.into())
     }
 
+    /// An election.
+    pub fn election(&self, name: impl Into<String>) -> Election {
+        Election::new(self.commands.clone(), name.into())
+    }
+
     /// The holders of a lock, and how many wait for it.
     ///
     /// Fails with [`Error::Refused`] and [`Error::SessionEnded`].
@@ -82,8 +88,8 @@ impl Session {
         call!(self.commands, Request::Describe(request) => Described)
     }
 
-    /// Why a lock is waited for: its holders, what they wait for, and so on; and the deadlocks among
-    /// them. Takes up to two seconds if there is a cycle.
+    /// Why a lock is waited for: its holders, what they wait for, and so on; and the deadlocks
+    /// among them. Takes up to two seconds if there is a cycle.
     ///
     /// Fails with [`Error::Refused`] and [`Error::SessionEnded`].
     pub async fn explain(&self, name: impl Into<String>) -> Result<ExplainResponse, Error> {

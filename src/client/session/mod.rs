@@ -6,6 +6,7 @@
 mod builder;
 mod command;
 mod driver;
+mod election;
 mod event;
 mod handle;
 mod latch;
@@ -15,6 +16,7 @@ mod semaphore;
 pub(crate) use self::command::{Held, unexpected};
 pub use self::{
     builder::SessionBuilder,
+    election::{Election, Leadership},
     event::{SessionEvent, SessionEvents, SessionState},
     handle::Session,
     latch::Latch,

@@ -142,10 +142,10 @@ macro_rules! options {
 /// The method that sets what a deadlock does to the wait.
 macro_rules! end_on_deadlock {
     () => {
-        /// Lets `acquire` fail with [`Error::NotGranted`] if its wait is part of a deadlock, for the
-        /// reason [`NotGrantedReason::Deadlock`](lockkeeper_api::pb::NotGrantedReason::Deadlock).
-        /// Of the waits of a deadlock that set this, the youngest ends. A deadlock is known only
-        /// among owners that are named, see [`owner`](Self::owner).
+        /// Lets `acquire` fail with [`Error::NotGranted`] if its wait is part of a deadlock, for
+        /// the reason [`NotGrantedReason::Deadlock`](crate::NotGrantedReason::Deadlock). Of the
+        /// waits of a deadlock that set this, the youngest ends. A deadlock is known only among
+        /// owners that are named, see [`owner`](Self::owner).
         pub fn end_on_deadlock(mut self) -> Self {
             self.end_on_deadlock = true;
             self

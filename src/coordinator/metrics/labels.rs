@@ -81,6 +81,7 @@ label! {
         TakenOver = "taken_over",
         StoreUnreachable = "store_unreachable",
         ForceReleased = "force_released",
+        Preempted = "preempted",
         ClockStepped = "clock_stepped",
     }
 }
@@ -136,6 +137,9 @@ impl From<&LostReason> for Reason {
             LostReason::Expired => Self::Expired,
             LostReason::TakenOver => Self::TakenOver,
             LostReason::StoreUnreachable => Self::StoreUnreachable,
+            LostReason::ForceReleased {
+                preempted: true, ..
+            } => Self::Preempted,
             LostReason::ForceReleased { .. } => Self::ForceReleased,
             LostReason::ClockStepped => Self::ClockStepped,
         }

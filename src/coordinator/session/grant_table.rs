@@ -118,14 +118,14 @@ impl Session {
         mut grant: Holding,
         sent_at: Instant,
     ) -> (Terms, Lost) {
-        let (mut lost, mut since) = (Lost::default(), sent_at);
+        let (mut lost, mut since, mut asked) = (Lost::default(), sent_at, None);
         let mut terms = grant.terms();
         let before = state.forget(deadlines, &key);
         // What the store has forgotten meanwhile says nothing about a new grant, least of all its
         // safe window.
         if let Some(before) = before.filter(|before| before.grant.serial() == grant.serial()) {
             let known = before.grant.terms();
-            (lost, since) = (before.lost, before.since);
+            (lost, since, asked) = (before.lost, before.since, before.asked);
             terms.watched |= known.watched;
             terms.safe_until = terms.safe_until.max(known.safe_until);
             terms.min_replica_acks = terms.min_replica_acks.max(known.min_replica_acks);
@@ -148,6 +148,7 @@ impl Session {
             in_doubt_until: None,
             renewing: false,
             releasing: false,
+            asked,
             counted: self.account.count_anyway(Quota::Grants, weight),
         };
         self.events.tell(|| Event::of(What::Granted, &held.grant));

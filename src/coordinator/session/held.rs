@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{deadlines::Ticket, types::Holding};
+use crate::{deadlines::Ticket, session::asked::Asked, types::Holding};
 
 /// Marks a grant as lost, or as ended with its session, for an answer on its way. A resume that
 /// confirms the grant gives it another flag.
@@ -36,6 +36,8 @@ pub(crate) struct Held {
     pub(crate) renewing: bool,
     /// A release is in progress, so a renewal that finds nothing is no loss.
     pub(crate) releasing: bool,
+    /// The holder was asked to yield.
+    pub(crate) asked: Option<Asked>,
     /// Its use of the quota of grants.
     pub(crate) counted: Counted,
 }

@@ -1,5 +1,6 @@
 //! One session: its stream, its grants, and the notices that its client has not read yet.
 
+pub(crate) mod asked;
 pub(crate) mod grant_table;
 pub(crate) mod held;
 pub(crate) mod notices;
@@ -13,8 +14,10 @@ pub(crate) mod seen;
 )]
 pub(crate) mod session;
 pub(crate) mod watched;
+pub(crate) mod yielding;
 
 pub use self::{
+    asked::YieldRequest,
     notices::{EndedByForce, Notice},
     peer::PeerAddress,
     seen::SessionSeen,

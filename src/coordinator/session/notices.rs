@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    session::session::Session,
+    session::{asked::YieldRequest, session::Session},
     types::{Grant, Holding, LostReason, PermitGrant},
 };
 
@@ -17,6 +17,8 @@ pub enum Notice {
     Lost(Box<Grant>, LostReason),
     /// Permits are no longer held.
     PermitsLost(Box<PermitGrant>, LostReason),
+    /// The holder of a grant is asked to release it.
+    YieldRequested(Box<Grant>, Arc<YieldRequest>),
     /// Renewals are failing; carries the remaining safe window of the grant closest to its end.
     AtRisk(Duration),
     /// No renewal is failing any more: they succeed again, or the grants concerned have ended.
@@ -59,6 +61,9 @@ impl Session {
                 Holding::Lock(grant) => Notice::Lost(Box::new(grant), reason),
                 Holding::Permits(grant) => Notice::PermitsLost(Box::new(grant), reason),
             });
+        }
+        if let Some((grant, request)) = state.next_asked() {
+            return Some(Notice::YieldRequested(Box::new(grant), request));
         }
         if std::mem::take(&mut state.at_risk) {
             let first = state

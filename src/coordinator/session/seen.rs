@@ -126,6 +126,7 @@ impl Session {
         let lost = LostReason::ForceReleased {
             reason: Arc::clone(&reason),
             closed_until: None,
+            preempted: false,
         };
         for grant in &grants {
             self.metrics.lost(&lost);

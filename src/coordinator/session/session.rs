@@ -159,6 +159,7 @@ impl Session {
             stream: stream.clone(),
             waits,
         };
+        state.ask_again();
         Some(stream)
     }
 

@@ -88,12 +88,14 @@ pub enum LostReason {
     StoreUnreachable,
     /// The store's clock stepped forward, which ended the lease before its time.
     ClockStepped,
-    /// An operator released it by force.
+    /// An operator, or a request to yield, took it away by force.
     ForceReleased {
         /// Why.
         reason: Arc<str>,
         /// The end of the grace period, in which nobody else is granted the lock.
         closed_until: Option<Instant>,
+        /// Whether it was asked to yield before.
+        preempted: bool,
     },
 }
 
@@ -144,11 +146,14 @@ impl LostReason {
             Self::TakenOver => "TAKEN_OVER",
             Self::StoreUnreachable => "STORE_UNREACHABLE",
             Self::ClockStepped => "CLOCK_STEPPED",
+            Self::ForceReleased {
+                preempted: true, ..
+            } => "PREEMPTED",
             Self::ForceReleased { .. } => "FORCE_RELEASED",
         }
     }
 
-    /// The operator's reason for a forced release.
+    /// The reason that was given for a forced release or a preemption.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::ForceReleased { reason, .. } => Some(reason),

@@ -46,6 +46,18 @@ pub struct Invalid {
     pub why: String,
 }
 
+// === impl Limits ===
+
+impl Limits {
+    /// Validates the name that a client gives itself.
+    pub fn client_name(&self, name: String) -> Result<String, Invalid> {
+        match over(&name, self.client_name_bytes_max) {
+            Some(why) => Err(Invalid::new("client_name", why)),
+            None => Ok(name),
+        }
+    }
+}
+
 // === impl Invalid ===
 
 impl Invalid {

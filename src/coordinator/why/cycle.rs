@@ -196,8 +196,8 @@ impl Cycle {
 // === impl Sightings ===
 
 impl Sightings {
-    /// Whether this cycle, seen by a look that has just ended, is a deadlock: an earlier look saw it
-    /// in the same state, and since then each of its waits was under way.
+    /// Whether this cycle, seen by a look that has just ended, is a deadlock: an earlier look saw
+    /// it in the same state, and after that each of its waits was under way.
     pub(crate) fn confirm(&mut self, cycle: &Cycle) -> bool {
         let sighting = self.0.entry(cycle.state()).or_insert_with(|| Sighting {
             first: Instant::now(),

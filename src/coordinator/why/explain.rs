@@ -43,7 +43,9 @@ pub struct Explanation {
 /// is a deadlock.
 pub(crate) async fn explain(core: &Arc<Core>, name: &LockName) -> Result<Explanation, Error> {
     let mut sightings = Sightings::default();
-    for look in 1.. {
+    let mut looks = 0;
+    loop {
+        looks += 1;
         let own = core.why.own();
         let mut walk = Walk::new(core, &own, LOOKS_MAX);
         let mut explanation = chain(&mut walk, name).await?;
@@ -53,12 +55,11 @@ pub(crate) async fn explain(core: &Arc<Core>, name: &LockName) -> Result<Explana
             .into_iter()
             .filter(|(state, cycle)| core.why.is_deadlock(state) || sightings.confirm(cycle));
         explanation.deadlocks = confirmed.map(|(_, cycle)| cycle).collect();
-        if explanation.deadlocks.len() == count || look == LOOKS_AT_CYCLE {
+        if explanation.deadlocks.len() == count || looks == LOOKS_AT_CYCLE {
             return Ok(explanation);
         }
         tokio::time::sleep(PAUSE).await;
     }
-    unreachable!("the last look returns")
 }
 
 async fn chain(walk: &mut Walk<'_>, name: &LockName) -> Result<Explanation, Error> {

@@ -57,7 +57,7 @@ pub(crate) fn own(core: &Core) -> Own {
         }
     }
     if !chosen.is_empty() {
-        core.waiters.waits_of(core, chosen, &mut own);
+        core.waiters.collect_waits(core, chosen, &mut own);
     }
     own
 }
@@ -86,7 +86,7 @@ impl Waiters {
         parties
     }
 
-    fn waits_of(&self, core: &Core, chosen: BTreeSet<Party>, own: &mut Own) {
+    fn collect_waits(&self, core: &Core, chosen: BTreeSet<Party>, own: &mut Own) {
         let at = own.at;
         let waits = |party: Party| {
             let client_name = core.client_name(&party.owner(""));

@@ -81,6 +81,8 @@ pub enum AccessRight {
     Release,
     /// See holders and waiters, and check tokens.
     Describe,
+    /// Take locks away from holders that were asked to yield.
+    Preempt,
     /// List, watch and force-release locks held by other callers.
     Admin,
 }

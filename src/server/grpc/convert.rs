@@ -434,6 +434,9 @@ pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
         LostReason::Expired => pb::LostReason::Expired,
         LostReason::TakenOver => pb::LostReason::TakenOver,
         LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
+        LostReason::ForceReleased {
+            preempted: true, ..
+        } => pb::LostReason::Preempted,
         LostReason::ForceReleased { .. } => pb::LostReason::ForceReleased,
         LostReason::ClockStepped => pb::LostReason::ClockStepped,
     }

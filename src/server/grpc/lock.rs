@@ -17,6 +17,7 @@ use super::{
     outbound::Outbound,
     pb, session,
     status::status,
+    yields,
 };
 
 /// Serves `LockService`.
@@ -72,6 +73,8 @@ service! {
         explain(ExplainRequest) -> ExplainResponse,
             |seen| explained(seen, &calls.viewer(&account));
         check_token(CheckTokenRequest) -> CheckTokenResponse, |it| convert::token_checked(it);
+        request_yield(RequestYieldRequest) -> RequestYieldResponse,
+            |it| yields::requested(it, calls, &account);
     }
     waits {
         acquire(AcquireRequest) -> AcquireStream(AcquireResponse), Acquire, acquire_response {

@@ -41,6 +41,7 @@ mod status;
 mod status_tests;
 mod viewer;
 mod web;
+mod yields;
 
 pub use metrics::Metrics;
 pub use serve::Services;

@@ -6,6 +6,7 @@ use lockkeeper_coordinator::{LostReason, Notice, PermitGrant};
 use super::{
     convert::{grant, proto_lost_reason, whole_millis},
     convert_permits::permit_grant,
+    yields::yield_requested,
 };
 
 pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
@@ -21,6 +22,9 @@ pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
                 detail: reason.detail().unwrap_or_default().to_owned(),
                 valid_for: reason.closed_for().map(whole_millis),
             })
+        }
+        Notice::YieldRequested(grant, request) => {
+            Response::YieldRequested(yield_requested(&grant, &request))
         }
         Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, &reason)),
         Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {

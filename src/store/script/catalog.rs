@@ -80,6 +80,10 @@ pub static LOCK_ACKNOWLEDGE: Script = script!(
     "queue_head",
     "forced"
 );
+/// Sends a message to the coordinators of holders.
+pub static HOLDERS_TELL: Script = script!("holders_tell");
+/// Answers such a message.
+pub static HOLDERS_REACHED: Script = script!("holders_reached", "expire");
 /// Returns the kinds of several names.
 pub static NAME_KINDS: Script = script!("name_kinds", "owner");
 /// Takes a fair lock or queues up.
@@ -357,7 +361,7 @@ pub static WAITS_LOOK: Script = script!("waits_look", "token");
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 46] = [
+pub static ALL: [&Script; 48] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
@@ -369,6 +373,8 @@ pub static ALL: [&Script; 46] = [
     &LOCK_FORCE,
     &LOCK_FORCED,
     &LOCK_ACKNOWLEDGE,
+    &HOLDERS_TELL,
+    &HOLDERS_REACHED,
     &NAME_KINDS,
     &FAIR_ACQUIRE,
     &FAIR_RELEASE,

@@ -156,6 +156,19 @@ pub fn forced(name: &str) -> Bytes {
     prefixed("lockkeeper_forced", name).into()
 }
 
+/// The holders that a message with this id has reached.
+pub fn holders_reached(name: &str, id: &str) -> Bytes {
+    [&prefixed("lockkeeper_holders", name), ":", id]
+        .concat()
+        .into()
+}
+
+/// The channel of messages to the coordinators of holders. No name can have it, and it is one of
+/// those that the user of an older coordinator has the right to.
+pub fn holders_channel(prefix: &str) -> String {
+    channel(&[prefix, "lockkeeper_holders"].concat())
+}
+
 /// The owner that a field of a lock stands for: while a forced release waits for former holders,
 /// the fields are marks of them.
 pub fn former_owner(field: &str) -> &str {
@@ -430,6 +443,7 @@ mod tests {
                     permit_owners(&name),
                     kind(&name),
                     forced(&name),
+                    holders_reached(&name, "}{i"),
                     note(&name),
                     reader_note(&name, "}{o"),
                     election(&name).into(),

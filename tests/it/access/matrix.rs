@@ -42,6 +42,7 @@ const RPCS: &[Row] = &[
     ("LockService.Describe", "describe", NONE, NONE),
     ("LockService.Explain", "describe", NONE, NONE),
     ("LockService.CheckToken", "describe", NONE, NONE),
+    ("LockService.RequestYield", "acquire", NONE, NONE),
     ("LockService.Session", NONE, NONE, NONE),
     (
         "SemaphoreService.AcquirePermits",
@@ -212,10 +213,9 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 Value::Message(request(&note, about))
             }
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
-            | "request_id" | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size"
-            | "page_token" | "after_revision" => {
-                continue;
-            }
+            | "within" | "preempt" | "client_name" | "request_id" | "min_replica_acks"
+            | "end_on_deadlock" | "only_if_absent" | "ttl" | "page_size" | "page_token"
+            | "after_revision" => continue,
             other => panic!("{}: what is {other} to be?", of.name()),
         };
         message.set_field(&field, value);

@@ -92,7 +92,7 @@ async fn a_session_of_another_coordinator_learns_how_long_it_has() {
         let lost = session.expect_lost().await;
         assert_eq!(lost.reason(), LostReason::ForceReleased);
         let left = std_duration(lost.valid_for);
-        assert!(left > secs(9) && left < secs(20), "{left:?}");
+        assert!(left > secs(19) && left <= secs(20), "at once: {left:?}");
     }
     let begun = Instant::now();
     let op_id = waiting.send_acquire("a", "");

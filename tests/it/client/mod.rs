@@ -1,5 +1,6 @@
 //! The client of the crate: sessions, guards, and what becomes of them when streams break.
 
+mod elections;
 mod guards;
 mod kinds;
 mod resuming;

@@ -20,9 +20,9 @@ async fn replies_and_errors() {
                     (seen, same)
                 }
                 Err(HostError::Rejected { code, message }) => {
-                    let seen = format!("!{code} {message}");
-                    let same = seen.starts_with(expected);
-                    (seen, same)
+                    let text = expected.strip_prefix(&format!("!{code} "));
+                    let same = text.is_some_and(|text| message.contains(text));
+                    (format!("!{code} {message}"), same)
                 }
                 Err(error) => (error.to_string(), false),
             };
@@ -47,7 +47,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// A script, and what `eval` makes of what it returns: `nil`, numbers, strings in quotes, arrays,
-/// and errors as `!CODE message`, of which only the beginning need be the same.
+/// and errors as `!CODE text`, around which each version of a store says something else.
 const REPLIES: &[(&str, &str)] = &[
     // What Lua has and Redis has not.
     ("return nil", "nil"),
@@ -90,13 +90,10 @@ const REPLIES: &[(&str, &str)] = &[
         "redis.call('rpush', KEYS[1], 'a') return redis.call('get', KEYS[1])",
         "!WRONGTYPE Operation against a key",
     ),
-    (
-        "return redis.call('nonsense')",
-        "!ERR Unknown Redis command called from script",
-    ),
+    ("return redis.call('nonsense')", "!ERR Unknown"),
     (
         "return redis.call('get')",
-        "!ERR Wrong number of args calling Redis command from script",
+        "!ERR Wrong number of args calling",
     ),
     (
         "return redis.call('pexpire', KEYS[1], 'soon')",
@@ -117,10 +114,7 @@ const REPLIES: &[(&str, &str)] = &[
     ),
     ("not Lua", "!ERR Error compiling script"),
     // Errors that are caught.
-    (
-        "return redis.pcall('nonsense')",
-        "!ERR Unknown Redis command called from script",
-    ),
+    ("return redis.pcall('nonsense').err ~= nil", "1"),
     (
         "redis.call('rpush', KEYS[1], 'a') return type(redis.pcall('get', KEYS[1]))",
         "'table'",

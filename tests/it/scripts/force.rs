@@ -177,6 +177,43 @@ const FORCED: &[Row] = &[
          acquire e 300s mode=read => busy 100s",
     ),
     (
+        "who was asked to yield loses it, and the record says so",
+        "acquire x 300s => granted 1 T1 300s
+         preempt 1 why 100s => x=1 T1 none
+         heard => 0
+         forced => T1 preempted why 100s
+         acquire y 300s => busy 100s
+         acknowledge x => open
+         heard => 0
+         acquire y 300s => granted 1 T2 300s
+         force again => y=1 T2 none
+         forced => T2 again
+         heard => 0",
+    ),
+    (
+        "a later grant than the one that was asked for is nobody else's to lose",
+        "acquire x 300s => granted 1 T1 300s
+         release x 300s
+         heard => 0
+         preempt 1 why 100s => free
+         acquire y 300s => granted 1 T2 300s
+         preempt 1 why 100s => free
+         forced => never
+         inspect => y=1 T2 300s",
+    ),
+    (
+        "messages to coordinators of holders say which holders were reached",
+        "tell 7 x y => [false, false]
+         state => nothing
+         reached 7 y
+         tell 7 x y => [false, true]
+         tell 8 x y => [false, false]
+         reached 7 y
+         reached 7 x
+         tell 7 x y => [true, true]
+         state => told{y=1 x=1}/100s",
+    ),
+    (
         "what is no lock stays",
         "SET lock 1
          force why => error WrongKind

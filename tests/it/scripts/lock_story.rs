@@ -7,7 +7,7 @@ use lockkeeper_store::{
     host::Value,
     script::{
         Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode,
-        Renewals, Scripts, WalkCursor, keys,
+        Renewals, Scripts, ToHolders, WalkCursor, keys,
     },
 };
 
@@ -203,8 +203,13 @@ impl Locks {
                 .map(|seen| self.inspected(&seen)),
             ["force", reason, ref grace @ ..] => {
                 let grace = grace.first().map_or(Duration::ZERO, |grace| time(grace));
-                let forced = scripts.force_release(on, reason, grace, 3).await;
+                let forced = scripts.force_release(on, reason, grace, None, 3).await;
                 forced.map(|forced| self.forced(forced.as_ref()))
+            }
+            ["preempt", place, reason, grace] => {
+                let token = self.mask.token(place.parse().unwrap());
+                let forced = scripts.force_release(on, reason, time(grace), Some(token), 3);
+                forced.await.map(|forced| self.forced(forced.as_ref()))
             }
             ["acknowledge", owner, ref rest @ ..] => {
                 let mode = option(rest, "mode").map_or(Mode::Exclusive, mode);
@@ -216,8 +221,14 @@ impl Locks {
                     token,
                     reason,
                     grace,
+                    preempted,
                 }) => {
                     let token = self.mask.number(token.try_into().unwrap());
+                    let reason = if preempted {
+                        format!("preempted {reason}")
+                    } else {
+                        reason
+                    };
                     if grace.is_zero() {
                         format!("{token} {reason}")
                     } else {
@@ -230,6 +241,7 @@ impl Locks {
                 let prefix = prefix.trim_matches('/');
                 walk(scripts, prefix).await
             }
+            ["tell" | "reached", ..] => return notify(scripts, on, words).await,
             _ => {
                 let elections = &mut self.elections;
                 return elections.call(scripts, &mut self.mask, on, words).await;
@@ -338,6 +350,42 @@ impl Locks {
     }
 }
 
+/// Messages to the coordinators of holders, and their answers.
+async fn notify(scripts: &Scripts, on: &str, words: &[&str]) -> Option<Result<String, CallError>> {
+    let outcome = match *words {
+        ["tell", id, ref holders @ ..] => {
+            let reached = tell(scripts, on, id, holders).await;
+            reached.map(|reached| format!("{reached:?}"))
+        }
+        ["reached", id, ref holders @ ..] => {
+            let reached = scripts.holders_reached(on, id, holders, Duration::from_secs(100));
+            reached.await.map(|()| String::new())
+        }
+        _ => return None,
+    };
+    Some(outcome)
+}
+
+/// Sends a message, which nobody hears here.
+async fn tell(
+    scripts: &Scripts,
+    on: &str,
+    id: &str,
+    holders: &[&str],
+) -> Result<Vec<bool>, CallError> {
+    let message = ToHolders {
+        id: id.to_owned(),
+        by: String::new(),
+        token: 1,
+        within: Duration::from_secs(100),
+        preempts: false,
+        name: on.to_owned(),
+        reason: "why".to_owned(),
+        holders: holders.iter().map(|holder| (*holder).to_owned()).collect(),
+    };
+    scripts.tell_holders("told", &message).await
+}
+
 /// All names that begin with this, in small steps.
 async fn walk(scripts: &Scripts, prefix: &str) -> Result<String, CallError> {
     let (mut seen, mut at) = (BTreeSet::new(), Some(WalkCursor::default()));
@@ -354,11 +402,12 @@ type MakeKey = fn() -> Bytes;
 
 /// More keys of the first lock, by what stories call them. Of the owners' read holds there are
 /// those of the first two listeners.
-const OTHERS: [(&str, MakeKey); 14] = [
+const OTHERS: [(&str, MakeKey); 15] = [
     ("note", || keys::note(LOCKS[0])),
     ("x:note", || keys::reader_note(LOCKS[0], "x")),
     ("y:note", || keys::reader_note(LOCKS[0], "y")),
     ("election", || keys::election(LOCKS[0]).into()),
+    ("told", || keys::holders_reached(LOCKS[0], "7")),
     ("forced", || keys::forced(LOCKS[0])),
     ("queue", || keys::queue(LOCKS[0])),
     ("deadlines", || keys::queue_deadlines(LOCKS[0])),

@@ -106,6 +106,9 @@ async fn use_all(scripts: &Scripts) -> Vec<CallError> {
     permits(scripts, &mut errors).await;
     errors.extend(scripts.end_session("x", "d", secs(60)).await.err());
     errors.extend(scripts.has_session_ended("x", "d").await.err());
+    let shared = scripts.share_waits(("x", "d"), secs(60), Some("{}"));
+    errors.extend(shared.await.err());
+    errors.extend(scripts.shared_waits(("x", "d")).await.err());
     errors
 }
 
@@ -163,11 +166,25 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
     errors.extend(next.await.err());
     errors.extend(
         scripts
-            .force_release(&name, "why", secs(20), 10)
+            .force_release(&name, "why", secs(20), None, 10)
             .await
             .err(),
     );
     errors.extend(scripts.forced(&name).await.err());
+    let message = lockkeeper_store::script::ToHolders {
+        id: "i".to_owned(),
+        by: String::new(),
+        token: 1,
+        within: secs(20),
+        preempts: true,
+        name: name.clone(),
+        reason: "why".to_owned(),
+        holders: vec!["x".to_owned()],
+    };
+    let channel = lockkeeper_store::script::keys::holders_channel("");
+    errors.extend(scripts.tell_holders(&channel, &message).await.err());
+    let reached = scripts.holders_reached(&name, "i", &["x"], secs(20));
+    errors.extend(reached.await.err());
 }
 
 async fn several(scripts: &Scripts, errors: &mut Vec<CallError>) {

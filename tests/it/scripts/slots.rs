@@ -12,6 +12,7 @@ use lockkeeper_store::{
 };
 
 use crate::{
+    cluster::{SLOTS, add_slots},
     redis_server::{RedisServer, eventually},
     support::{hosts::Store, secs},
 };
@@ -97,9 +98,9 @@ async fn mission_11_a_lock_its_channel_its_counter_and_its_records_share_a_hash_
 async fn every_script_runs_on_a_cluster() {
     let server = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
     let server = Store::on(server).await;
-    server
-        .command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])
-        .await;
+    let add = add_slots(0..SLOTS.into());
+    let add: Vec<_> = add.iter().map(String::as_str).collect();
+    server.command(&add).await;
     eventually("the cluster of one takes calls", || async {
         let set = server.try_command(&[b"SET", b"probe", b"1"]).await;
         set.is_ok()

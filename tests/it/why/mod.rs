@@ -4,6 +4,7 @@ mod chain;
 mod deadlocks;
 mod ended;
 mod none;
+mod random;
 mod shared;
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};

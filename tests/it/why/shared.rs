@@ -15,7 +15,7 @@ fn calls(faults: &Faults) -> [usize; 2] {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_shared_of_short_waits_and_of_owners_that_hold_nothing() {
     let (faults, world, mut client) = World::faulty_with_client().await;
-    let mut idle = holder(&world, 0, "idle", "a").await;
+    let _idle = holder(&world, 0, "idle", "a").await;
     // Both hold nothing: a session, and an owner that was made for its wait.
     let mut session = client.open().await;
     session.send_acquire("a", JOB);
@@ -24,21 +24,22 @@ async fn nothing_is_shared_of_short_waits_and_of_owners_that_hold_nothing() {
     tokio::time::sleep(secs(10)).await;
     // One that holds a lock waits for less than a second.
     let mut short = holder(&world, 0, "short", "b").await;
+    let mut other = holder(&world, 0, "other", "c").await;
     for _ in 0..10 {
-        let op_id = short.send_acquire("a", JOB);
+        let op_id = short.send_acquire("c", JOB);
         tokio::time::sleep(millis(900)).await;
         short.send_as(op_id, Request::Cancel(pb::CancelOperation {}));
         short.end(op_id).await;
     }
     assert_eq!(calls(&faults), [0, 0]);
     // What is shared is written twice a second, and taken back when the wait ends.
-    let op_id = short.send_acquire("a", JOB);
+    let op_id = short.send_acquire("c", JOB);
     tokio::time::sleep(secs(11)).await;
     let [shared, looked] = calls(&faults);
     assert!((19..=22).contains(&shared), "{shared}");
     assert_eq!(looked, 0, "the session of the holder is here");
-    let release = pb::ReleaseRequest::named("a").by(JOB);
-    idle.send(Request::Release(release));
+    let release = pb::ReleaseRequest::named("c").by(JOB);
+    other.send(Request::Release(release));
     short.expect_granted(op_id).await;
     tokio::time::sleep(secs(1)).await;
     let [shared, _] = calls(&faults);

@@ -5,9 +5,10 @@ use std::{collections::HashMap, time::Duration};
 use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper_api::pb::{
     AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, CheckTokenRequest,
-    CheckTokenResponse, DescribeRequest, DescribeResponse, GrantedAll, Holder, LockMode,
-    ReleaseAllRequest, ReleaseAllResponse, ReleaseRequest, ReleaseResponse, ReleasedLock,
-    RenewRequest, RenewResponse, SessionRequest, SessionResponse, TryAcquireAllRequest,
+    CheckTokenResponse, DescribeRequest, DescribeResponse, ExplainRequest, ExplainResponse,
+    GrantedAll, Holder, LockMode, ReleaseAllRequest, ReleaseAllResponse, ReleaseRequest,
+    ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse, RequestYieldRequest,
+    RequestYieldResponse, SessionRequest, SessionResponse, TryAcquireAllRequest,
     TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter, WaitingForAll,
     acquire_all_response, acquire_response, lock_service_server::LockService,
 };
@@ -93,6 +94,28 @@ impl LockService for Service {
         self.saw_mode(request.mode());
         let grant = Some(self.grant(&request.name, request.mode));
         Ok(Response::new(RenewResponse { grant }))
+    }
+
+    async fn request_yield(
+        &self,
+        request: Request<RequestYieldRequest>,
+    ) -> Result<Response<RequestYieldResponse>, Status> {
+        let request = request.into_inner();
+        self.saw(format!("{request:?}"));
+        let holder = Holder {
+            owner: "0".to_owned(),
+            hold_count: 1,
+            client_name: "nightly".to_owned(),
+            mode: LockMode::Exclusive.into(),
+            ..Holder::default()
+        };
+        let is_reached = !self.behaviour().is_busy;
+        Ok(Response::new(RequestYieldResponse {
+            reached: is_reached.then(|| holder.clone()).into_iter().collect(),
+            unreached: (!is_reached).then_some(holder).into_iter().collect(),
+            holder_count: 1,
+            reached_count: is_reached.into(),
+        }))
     }
 
     type AcquireAllStream = BoxStream<'static, Result<AcquireAllResponse, Status>>;
@@ -189,6 +212,13 @@ impl LockService for Service {
             waiter_count: 3,
             holder_count: 12,
         }))
+    }
+
+    async fn explain(
+        &self,
+        _: Request<ExplainRequest>,
+    ) -> Result<Response<ExplainResponse>, Status> {
+        Err(Status::unimplemented("its words have tests of their own"))
     }
 
     async fn check_token(

@@ -2,12 +2,14 @@
 //! The simulation has to notice every one of them.
 
 mod counter_holes;
+mod election_holes;
 mod holes;
 mod native_holes;
 
 use std::sync::LazyLock;
 
 use counter_holes::{LATCH_HOLES, PERMIT_HOLES};
+use election_holes::ELECTION_HOLES;
 use holes::HOLES;
 use lockkeeper_store::host::Script;
 #[cfg(test)]
@@ -25,6 +27,8 @@ pub(crate) enum Mutant {
     Permits(usize),
     /// The same of a latch's.
     Latch(usize),
+    /// The same of an election's.
+    Election(usize),
     /// A store that confirms subscriptions that it has not made.
     Deaf,
     /// A store that does something else than commands without a script say.
@@ -48,6 +52,9 @@ static PERMIT_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
 static LATCH_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
     LazyLock::new(|| LATCH_HOLES.iter().map(Hole::scripts).collect());
 
+static ELECTION_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
+    LazyLock::new(|| ELECTION_HOLES.iter().map(Hole::scripts).collect());
+
 // === impl Mutant ===
 
 impl Mutant {
@@ -61,7 +68,12 @@ impl Mutant {
         (0..LATCH_HOLES.len()).map(Self::Latch)
     }
 
-    /// All of them, but for those of semaphores and latches.
+    /// Those of elections.
+    pub(crate) fn all_of_elections() -> impl Iterator<Item = Self> {
+        (0..ELECTION_HOLES.len()).map(Self::Election)
+    }
+
+    /// All of them, but for those of semaphores, latches and elections.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Deaf];
         all.extend(NativeHole::ALL.map(Self::Native));
@@ -72,7 +84,8 @@ impl Mutant {
     /// Breakages that break nothing, because a script has no such text. To be asked before any of
     /// them is run: a run would not tell.
     pub(crate) fn without_effect() -> Vec<String> {
-        let all = HOLES.iter().chain(&PERMIT_HOLES).chain(&LATCH_HOLES);
+        let counters = PERMIT_HOLES.iter().chain(&LATCH_HOLES);
+        let all = HOLES.iter().chain(counters).chain(&ELECTION_HOLES);
         all.flat_map(Hole::not_found).collect()
     }
 
@@ -84,6 +97,7 @@ impl Mutant {
             Self::Script(hole) => HOLES[hole].name,
             Self::Permits(hole) => PERMIT_HOLES[hole].name,
             Self::Latch(hole) => LATCH_HOLES[hole].name,
+            Self::Election(hole) => ELECTION_HOLES[hole].name,
         }
     }
 
@@ -94,6 +108,7 @@ impl Mutant {
             Self::Script(hole) => SCRIPTS[hole].iter().find(named),
             Self::Permits(hole) => PERMIT_SCRIPTS[hole].iter().find(named),
             Self::Latch(hole) => LATCH_SCRIPTS[hole].iter().find(named),
+            Self::Election(hole) => ELECTION_SCRIPTS[hole].iter().find(named),
             Self::None | Self::Deaf | Self::Native(_) => None,
         }
     }

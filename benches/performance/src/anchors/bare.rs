@@ -221,4 +221,15 @@ impl service::LockService for Bare {
     ) -> Answer<pb::CheckTokenResponse> {
         Err(unimplemented())
     }
+
+    async fn explain(&self, _: Request<pb::ExplainRequest>) -> Answer<pb::ExplainResponse> {
+        Err(unimplemented())
+    }
+
+    async fn request_yield(
+        &self,
+        _: Request<pb::RequestYieldRequest>,
+    ) -> Answer<pb::RequestYieldResponse> {
+        Err(unimplemented())
+    }
 }

@@ -309,6 +309,16 @@ describe("a loss", () => {
     assert.equal(guard.loss?.fencingToken, 0n);
   });
 
+  test("has words for every reason", () => {
+    for (const reason of Object.values(LostReason).filter((it) => typeof it === "number")) {
+      const bench = Bench.up();
+      bench.held();
+      const [guard] = only(bench.frame(lost(reason)), "lost").map((it) => it.guard);
+      assert.ok(guard?.loss !== undefined);
+      assert.doesNotMatch(guard.loss.message, /undefined/);
+    }
+  });
+
   test("of an unknown reason is reported without one", () => {
     const bench = Bench.up();
     bench.held();

@@ -270,6 +270,14 @@ def test_a_notice_says_for_how_long_nobody_else_holds_it(given, left):
     assert world.one(ev.Lost).error.valid_for == left
 
 
+@pytest.mark.parametrize("reason", types_pb2.LostReason.values()[1:])
+def test_every_reason_has_words(reason):
+    world = World().quiet()
+    world.hold()
+    world.receive(lost=lost(grant(), reason, ""))
+    assert "no reason given" not in str(world.one(ev.Lost).error)
+
+
 def test_permits_are_lost_as_a_whole():
     world = World().quiet()
     request = semaphore_pb2.AcquirePermitsRequest(name="s", owner="me", permits=2)

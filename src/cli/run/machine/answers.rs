@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::DescribeResponse;
-use lockkeeper_client::{Error, NotGrantedReason, SessionEvent, why_lost};
+use lockkeeper_client::{Error, NotGrantedReason, SessionEvent, YieldRequest, why_lost};
 use tokio::time::Instant;
 
 use super::{
@@ -74,12 +74,44 @@ impl Machine {
                     *give_up_at = None;
                 }
             }
+            SessionEvent::YieldRequested(request) => self.on_yield_requested(now, &request),
             SessionEvent::AtRisk { .. } => {
                 self.say("renewals are failing; the command is stopped if that goes on".to_owned());
             }
             SessionEvent::Recovered => self.say("renewals succeed again".to_owned()),
             // Operations end with the session; a later client library may have more events.
             _ => {}
+        }
+    }
+
+    /// The command may end by itself, or go on.
+    fn on_yield_requested(&mut self, now: Instant, request: &YieldRequest) {
+        let by = match request.by.as_str() {
+            "" => "a caller",
+            by => by,
+        };
+        let left = request
+            .deadline
+            .saturating_duration_since(now)
+            .as_secs_f64();
+        let end = if request.preempts {
+            "it is taken away in"
+        } else {
+            "within"
+        };
+        let (name, reason) = (&request.name, &request.reason);
+        self.say(format!(
+            "{by} asks for the lock {name}: {reason}; {end} {left:.0} s"
+        ));
+        self.is_asked_for = true;
+        self.pass_request_on();
+    }
+
+    /// Signals the command, once it runs, that the lock is asked for.
+    pub(super) fn pass_request_on(&mut self) {
+        if matches!(self.phase, Phase::Running { .. }) && std::mem::take(&mut self.is_asked_for) {
+            let signal = self.plan.on_yield.map(Action::SignalGroup);
+            self.actions.extend(signal);
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) wait: Option<Duration>,
     pub(crate) kill_after: Option<Duration>,
     pub(crate) conflict_exit_code: u8,
+    /// The signal for the command when its lock is asked for.
+    pub(crate) on_yield: Option<Signal>,
     /// This process runs under the lock already, and would wait for itself.
     pub(crate) is_nested: bool,
 }

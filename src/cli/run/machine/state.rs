@@ -90,6 +90,8 @@ pub(crate) struct Machine {
     pub(super) wait_until: Option<Instant>,
     pub(super) waited: Option<Waited>,
     pub(super) has_said_broken: bool,
+    /// A caller asks for the lock, and the command did not get its signal yet.
+    pub(super) is_asked_for: bool,
     pub(super) actions: Vec<Action>,
 }
 
@@ -108,6 +110,7 @@ impl Machine {
             wait_until: plan.wait.and_then(|wait| now.checked_add(wait)),
             waited: None,
             has_said_broken: false,
+            is_asked_for: false,
             actions: Vec::new(),
             plan,
         };
@@ -136,7 +139,10 @@ impl Machine {
             Input::Lost(loss) => self.on_lost(now, loss),
             Input::Closed(ended) => self.on_closed(&ended),
             Input::Signal(signal) => self.on_signal(signal),
-            Input::ChildStarted(Ok(())) => self.phase = Phase::Running { stopped: None },
+            Input::ChildStarted(Ok(())) => {
+                self.phase = Phase::Running { stopped: None };
+                self.pass_request_on();
+            }
             Input::ChildStarted(Err(failure)) => {
                 self.say(failure.message);
                 self.close(failure.exit);

@@ -167,7 +167,7 @@ fn check_rules(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         {
             Some("identity may have one *, at its end")
         } else if rule.allow.is_empty() {
-            Some("allow must name at least one of acquire, release, describe, admin")
+            Some("allow must name at least one of acquire, release, describe, preempt, admin")
         } else {
             None
         };

@@ -40,6 +40,8 @@ pub struct ForcedRecord {
     pub reason: String,
     /// What is left of the grace period.
     pub grace: Duration,
+    /// Whether they were asked to yield before.
+    pub preempted: bool,
 }
 
 // === impl HostScripts ===
@@ -50,6 +52,7 @@ impl HostScripts {
         name: &str,
         reason: &str,
         grace: Duration,
+        asked: Option<u64>,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
         let script = &catalog::LOCK_FORCE;
@@ -65,7 +68,7 @@ impl HostScripts {
             keys::rw_channel(name).into(),
             keys::forced(name),
         ];
-        let args = vec![
+        let mut args = vec![
             self.publish(),
             text(WAKE_ONE),
             text(WAKE_ALL),
@@ -76,6 +79,7 @@ impl HostScripts {
             number(max),
             millis(grace),
         ];
+        args.extend(asked.map(number));
         let reply = self.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
@@ -120,10 +124,12 @@ impl HostScripts {
                 Value::Int(token),
                 Value::Bytes(reason),
                 Value::Int(grace),
+                Value::Int(preempted),
             ] => Ok(Some(ForcedRecord {
                 token: unsigned(*token),
                 reason: String::from_utf8_lossy(reason).into_owned(),
                 grace: duration(*grace),
+                preempted: *preempted == DONE,
             })),
             _ => Err(malformed(script, &reply)),
         }

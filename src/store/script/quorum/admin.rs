@@ -71,11 +71,12 @@ impl Quorum {
         name: &str,
         reason: &str,
         grace: Duration,
+        asked: Option<u64>,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
         let answers = self
             .ask(name, |voter| {
-                voter.scripts.force_release(name, reason, grace, max)
+                voter.scripts.force_release(name, reason, grace, asked, max)
             })
             .await;
         let done = answers.iter().flatten().count();
@@ -132,19 +133,22 @@ impl Quorum {
             return Err(CallError::Unavailable(self.too_few(&answers)));
         }
         // How many know of it, and the grace period of the one that ends it first.
-        let mut records: BTreeMap<(u64, &str), (usize, Duration)> = BTreeMap::new();
+        let mut records: BTreeMap<(u64, &str, bool), (usize, Duration)> = BTreeMap::new();
         for record in answers.iter().flatten().flatten() {
-            let known = records.entry((record.token, record.reason.as_str()));
+            let known = records.entry((record.token, record.reason.as_str(), record.preempted));
             let (count, grace) = known.or_insert((0, record.grace));
             *count += 1;
             *grace = record.grace.min(*grace);
         }
         let most = records.into_iter().max_by_key(|(_, (count, _))| *count);
-        Ok(most.map(|((token, reason), (_, grace))| ForcedRecord {
-            token,
-            reason: reason.to_owned(),
-            grace,
-        }))
+        Ok(
+            most.map(|((token, reason, preempted), (_, grace))| ForcedRecord {
+                token,
+                reason: reason.to_owned(),
+                grace,
+                preempted,
+            }),
+        )
     }
 
     /// On all stores. It is free once a majority says so.

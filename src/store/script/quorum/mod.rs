@@ -10,6 +10,7 @@
 //! - [`acquire`]: an acquire, and the second phase that makes fencing tokens grow.
 //! - [`give_back`], [`renew`], [`inspect`]: the other calls, each with its combination of answers.
 //! - [`admin`]: what is held on any of them, and taking it away on all.
+//! - [`holders`]: messages to the coordinators of holders.
 //! - [`repair`]: what is brought to its end in the background.
 //! - [`voters`]: all of them, and how they are asked; [`voter`]: one, and what is known of it.
 
@@ -18,6 +19,7 @@ mod admin;
 mod answers;
 mod ended;
 mod give_back;
+mod holders;
 mod inspect;
 #[cfg(feature = "modelling")]
 pub(super) mod modelling;

@@ -197,15 +197,17 @@ impl Scripts {
 
     /// Takes every hold of a lock away, from any holder, and returns at most `max` of them; none if
     /// it was free. The lock stays closed for `grace`, at most for the lease that was left, unless
-    /// all former holders acknowledge before.
+    /// all former holders acknowledge before. With the token of holders that were `asked` to yield
+    /// it is taken from nobody else.
     pub async fn force_release(
         &self,
         name: &str,
         reason: &str,
         grace: Duration,
+        asked: Option<u64>,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
-        on_store!(self, force_release(name, reason, grace, max))
+        on_store!(self, force_release(name, reason, grace, asked, max))
     }
 
     /// A former holder no longer relies on a hold that was taken away by force. Returns whether the

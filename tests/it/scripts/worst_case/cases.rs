@@ -30,11 +30,13 @@ async fn many_readers() {
             "a lock is released by force",
             &readers(ours),
             async |scripts| {
-                let forced = scripts.force_release(NAME, "why", secs(20), 100).await;
+                let forced = scripts
+                    .force_release(NAME, "why", secs(20), None, 100)
+                    .await;
                 assert_eq!(forced.unwrap().unwrap().holder_count, READERS as usize);
                 let marks = scripts.inspect(NAME, 1).await.unwrap().holder_count;
                 assert!(marks > 0 && marks <= 101, "{marks}");
-                let again = scripts.force_release(NAME, "why", secs(0), 100).await;
+                let again = scripts.force_release(NAME, "why", secs(0), None, 100).await;
                 assert_eq!(again.unwrap().unwrap().holder_count, marks);
                 assert_eq!(scripts.inspect(NAME, 1).await.unwrap().holder_count, 0);
             },

@@ -144,7 +144,8 @@ async fn ask_all(scripts: &Scripts) {
     let _ = scripts.inspect_latch(NAME).await;
     let _ = scripts.inspect(NAME, 1000).await;
     let _ = scripts.forced(NAME).await;
-    let _ = scripts.force_release(NAME, "why", secs(20), 100).await;
+    let forced = scripts.force_release(NAME, "why", secs(20), None, 100);
+    let _ = forced.await;
 }
 
 async fn plant(store: &Store, words: &[&[u8]]) {

@@ -203,7 +203,11 @@ impl Life {
                 }
                 false
             }
-            Notice::AtRisk(_) | Notice::Recovered | Notice::PermitsLost(..) => false,
+            // No caller asks here.
+            Notice::AtRisk(_)
+            | Notice::Recovered
+            | Notice::PermitsLost(..)
+            | Notice::YieldRequested(..) => false,
             // Some go at once, some when they have to.
             Notice::GoingAway => self.dice.random_bool(0.5),
         }

@@ -1,6 +1,6 @@
 //! From the grant to the command's end.
 
-use lockkeeper_client::{Error, LostReason, SessionEvent};
+use lockkeeper_client::{Error, LostReason, SessionEvent, YieldRequest};
 use nix::sys::signal::Signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGUSR1};
 use tonic::Code;
 
@@ -268,4 +268,35 @@ fn a_stopped_command_is_reported_until_it_continues() {
         story.advance(20.0);
         assert_eq!(story.actions, []);
     }
+}
+
+#[test]
+fn a_request_for_the_lock_is_said_and_the_command_gets_its_signal_once_it_runs() {
+    let asked = |now, preempts| {
+        let request = YieldRequest {
+            name: NAME.to_owned(),
+            by: "deploy".to_owned(),
+            reason: "a fix waits".to_owned(),
+            deadline: now + seconds(30.0),
+            preempts,
+        };
+        Input::Event(SessionEvent::YieldRequested(request))
+    };
+    let mut story = Story::running(plan());
+    story.on(asked(story.now, false));
+    let said = "deploy asks for the lock orders: a fix waits; within 30 s";
+    assert_eq!(story.actions, [Action::Say(said.to_owned())]);
+    let plan = Plan {
+        on_yield: Some(SIGUSR1),
+        ..plan()
+    };
+    let mut story = Story::confirming(plan);
+    story.on(asked(story.now, true));
+    let said = "deploy asks for the lock orders: a fix waits; it is taken away in 30 s";
+    assert_eq!(story.actions, [Action::Say(said.to_owned())]);
+    story.confirmed(29.0);
+    story.on(Input::ChildStarted(Ok(())));
+    story.expect_signals(&[SIGUSR1]);
+    story.on(asked(story.now, true));
+    story.expect_signals(&[SIGUSR1]);
 }

@@ -58,6 +58,7 @@ pub(super) fn plan() -> Plan {
         wait: None,
         kill_after: None,
         conflict_exit_code: 1,
+        on_yield: None,
         is_nested: false,
     }
 }

@@ -1,0 +1,287 @@
+//! Requests to yield. The holders of a lock are asked to release it, through the coordinators that
+//! have their sessions. If the request preempts, those who still hold it at its end lose it.
+//!
+//! A message to other coordinators may be missed. It is repeated until every holder was reached, or
+//! until the end of the request.
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper_access::{Account, Counted, Quota};
+use lockkeeper_store::script::ToHolders;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{
+    admin::Reason,
+    coordinator::Coordinator,
+    core::Core,
+    error::{Error, Limit},
+    lock::{describe::look, outcome::HolderSeen},
+    session::YieldRequest,
+    types::{LockName, LostReason, Owner},
+};
+
+/// The longest time that a request to yield stands.
+pub const YIELD_WITHIN_MAX: Duration = Duration::from_secs(3600);
+
+/// Holders that are asked; the others are only counted.
+const ASKED_MAX: u32 = 100;
+
+/// How long the caller waits for other coordinators to say that they have reached the holders.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// Pauses between repeats double from the first to the second.
+const REPEAT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
+
+/// A request to yield a lock.
+#[derive(Clone, Debug)]
+pub struct RequestYield {
+    /// The lock.
+    pub name: LockName,
+    /// Who asks, for people; may be empty.
+    pub by: String,
+    /// Why, for people.
+    pub reason: Reason,
+    /// How long it stands, at most [`YIELD_WITHIN_MAX`].
+    pub within: Duration,
+    /// If the lock is taken away at the end, how long it stays closed then, unless its former
+    /// holders acknowledge; at most for the lease that is left.
+    pub preempt: Option<Duration>,
+    /// The account that it counts for while it stands.
+    pub account: Account,
+}
+
+/// The holders that were asked to yield.
+#[derive(Clone, Debug)]
+pub struct YieldRequested {
+    /// The lock.
+    pub name: LockName,
+    /// The first holders, and whether the request has reached them.
+    pub holders: Vec<(HolderSeen, bool)>,
+    /// The number of holders; 0: the lock is free.
+    pub holder_count: usize,
+}
+
+/// A request that stands.
+#[derive(Debug)]
+struct Standing {
+    core: Arc<Core>,
+    request: RequestYield,
+    /// To holders that were not reached yet.
+    message: ToHolders,
+    until: Instant,
+    pause: Duration,
+    _counted: (OwnedSemaphorePermit, Counted),
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// Asks the holders of a lock to release it. Answers when all of them are reached, or after a
+    /// short time; the request then goes on by itself.
+    pub async fn request_yield(&self, request: RequestYield) -> Result<YieldRequested, Error> {
+        let core = Arc::clone(&self.core);
+        let work = async move { core.request_yield(request).await };
+        self.core.tasks.detach_on_drop("request_yield", work).await
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    async fn request_yield(
+        self: &Arc<Self>,
+        request: RequestYield,
+    ) -> Result<YieldRequested, Error> {
+        if self.draining.is_cancelled() {
+            return Err(Error::Draining);
+        }
+        let permit = Arc::clone(&self.yields).try_acquire_owned();
+        let permit = permit.map_err(|_full| Error::LimitReached(Limit::Waiters))?;
+        let counted = request.account.count(Quota::Waiters, 1)?;
+        let until = Instant::now() + request.within;
+        let seen = look(self, &request.name, ASKED_MAX).await?;
+        let holders = seen.holders.iter().map(|it| it.owner.field().to_owned());
+        let mut standing = Standing {
+            core: Arc::clone(self),
+            message: ToHolders {
+                id: self.attempts.next(),
+                by: request.by.clone(),
+                token: seen.fencing_token,
+                within: request.within,
+                preempts: request.preempt.is_some(),
+                name: request.name.store_key().to_owned(),
+                reason: request.reason.as_str().to_owned(),
+                holders: holders.collect(),
+            },
+            request,
+            until,
+            pause: REPEAT_PAUSE.0,
+            _counted: (permit, counted),
+        };
+        standing.ask_here();
+        standing
+            .ask_until(until.min(Instant::now() + ANSWER_WITHIN))
+            .await?;
+        let is_reached = |seen: &HolderSeen| {
+            let field = seen.owner.field();
+            !standing.message.holders.iter().any(|it| it == field)
+        };
+        let holders = seen.holders.into_iter().map(|seen| {
+            let reached = seen.owner.session.is_some() && is_reached(&seen);
+            (seen, reached)
+        });
+        let answer = YieldRequested {
+            name: seen.name,
+            holders: holders.collect(),
+            holder_count: seen.holder_count,
+        };
+        let is_over = standing.message.holders.is_empty() && standing.request.preempt.is_none();
+        if answer.holder_count > 0 && !is_over {
+            let stop = self.tasks.stop().clone();
+            self.tasks.spawn("yield", async move {
+                stop.run_until_cancelled(standing.stand()).await;
+            });
+        }
+        Ok(answer)
+    }
+
+    /// Follows a message to the coordinators of holders.
+    pub(crate) fn on_message(self: &Arc<Self>, message: &[u8]) {
+        let Some(message) = ToHolders::parse(message) else {
+            return;
+        };
+        let reached = self.tell_here(&message);
+        if reached.is_empty() {
+            return;
+        }
+        let reached: Vec<String> = reached.into_iter().map(str::to_owned).collect();
+        let core = Arc::clone(self);
+        self.tasks.spawn("reached", async move {
+            let ToHolders { id, name, .. } = &message;
+            let reached: Vec<&str> = reached.iter().map(String::as_str).collect();
+            let retention = message.within.min(YIELD_WITHIN_MAX) + ANSWER_WITHIN;
+            // A message that is repeated is answered again.
+            if let Err(error) = core
+                .scripts
+                .holders_reached(name, id, &reached, retention)
+                .await
+            {
+                tracing::debug!(%error, "a request to yield is not answered");
+            }
+        });
+    }
+
+    /// Notifies the holders that have a session here; returns those that were asked to yield.
+    fn tell_here<'a>(&self, message: &'a ToHolders) -> Vec<&'a str> {
+        let limits = &self.config.limits;
+        let public = message.name.strip_prefix(limits.key_prefix.as_ref());
+        let Some(name) = public.and_then(|name| LockName::parse(name, limits).ok()) else {
+            return Vec::new();
+        };
+        let within = message.within.min(limits.lease_max.max(YIELD_WITHIN_MAX));
+        let until = Instant::now() + within;
+        let request = Arc::new(YieldRequest {
+            id: message.id.clone(),
+            by: message.by.clone(),
+            reason: message.reason.clone(),
+            until,
+            preempts: message.preempts,
+        });
+        let lost = LostReason::ForceReleased {
+            reason: message.reason.as_str().into(),
+            closed_until: (!within.is_zero()).then_some(until),
+            preempted: message.preempts,
+        };
+        let mut reached = Vec::new();
+        for holder in &message.holders {
+            let owner = Owner::from_field(holder);
+            let Ok(Some(session)) = self.session_of(&owner) else {
+                continue;
+            };
+            if message.id.is_empty() {
+                session.lose_forced(&self.deadlines, &name, message.token, &lost);
+            } else if session.ask_to_yield(&name, &owner, message.token, &request) {
+                reached.push(holder.as_str());
+            }
+        }
+        reached
+    }
+
+    /// Sends a message to the coordinators of these holders. Returns which of them an earlier one
+    /// has reached.
+    pub(crate) async fn tell_holders(&self, message: &ToHolders) -> Result<Vec<bool>, Error> {
+        Ok(self
+            .scripts
+            .tell_holders(&self.holders_channel, message)
+            .await?)
+    }
+}
+
+// === impl Standing ===
+
+impl Standing {
+    /// Asks the holders with a session here. Nothing reaches those without a session.
+    fn ask_here(&mut self) {
+        let reached = self.core.tell_here(&self.message);
+        let reached: Vec<String> = reached.into_iter().map(str::to_owned).collect();
+        self.message.holders.retain(|holder| {
+            Owner::from_field(holder).session.is_some() && !reached.contains(holder)
+        });
+    }
+
+    /// Asks the others until all are reached, at most until then. An error says that the first
+    /// message was not sent.
+    async fn ask_until(&mut self, until: Instant) -> Result<(), Error> {
+        let mut is_sent = false;
+        while !self.message.holders.is_empty() && Instant::now() < until {
+            self.message.within = self.until.saturating_duration_since(Instant::now());
+            match self.core.tell_holders(&self.message).await {
+                Ok(reached) => {
+                    let mut reached = reached.into_iter();
+                    self.message
+                        .holders
+                        .retain(|_| reached.next() != Some(true));
+                    is_sent = true;
+                }
+                Err(error) if !is_sent => return Err(error),
+                Err(_) => {}
+            }
+            if !self.message.holders.is_empty() {
+                sleep(
+                    self.pause
+                        .min(until.saturating_duration_since(Instant::now())),
+                )
+                .await;
+                self.pause = (self.pause * 2).min(REPEAT_PAUSE.1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to its end.
+    async fn stand(mut self) {
+        while !self.message.holders.is_empty() && Instant::now() < self.until {
+            if self.ask_until(self.until).await.is_err() {
+                sleep(self.pause).await;
+            }
+        }
+        let Some(grace) = self.request.preempt else {
+            return;
+        };
+        sleep_until(self.until).await;
+        let RequestYield { name, reason, .. } = &self.request;
+        let forced = self
+            .core
+            .force(name, reason, grace, Some(self.message.token));
+        match forced.await {
+            Ok(forced) => {
+                let holders = forced.holder_count;
+                tracing::info!(%name, holders, by = %self.request.by, "preempted");
+            }
+            Err(error) => tracing::warn!(%name, %error, "not preempted"),
+        }
+    }
+}

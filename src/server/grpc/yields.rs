@@ -1,0 +1,113 @@
+//! Requests to yield, and the conversion of their messages.
+
+use std::time::Duration;
+
+use lockkeeper_access::{Account, Right};
+use lockkeeper_coordinator::{
+    Error, Invalid, Lease, Reason, RequestYield, YIELD_WITHIN_MAX, YieldRequest, YieldRequested,
+};
+
+use super::{
+    audit,
+    call::Calls,
+    convert::{Requests, duration, grant, holder, remaining},
+    pb,
+};
+
+/// How long a request stands unless it says so.
+const WITHIN: Duration = Duration::from_secs(30);
+
+// === impl Requests ===
+
+impl Requests<'_> {
+    pub(super) fn request_yield(
+        &self,
+        request: &pb::RequestYieldRequest,
+    ) -> Result<RequestYield, Error> {
+        let limits = self.coordinator.limits();
+        let (right, operation) = if request.preempt {
+            (Right::Preempt, "Preempt")
+        } else {
+            (Right::Acquire, "RequestYield")
+        };
+        let name = self.name(&request.name, right)?;
+        audit::allowed(self.account, operation, name.public());
+        let within = request.within.map(|within| duration("within", within));
+        let within = within.transpose()?.unwrap_or(WITHIN);
+        if within.is_zero() || within > YIELD_WITHIN_MAX {
+            return Err(Invalid::new("within", "must be more than 0 and at most 1 h").into());
+        }
+        let grace = request.grace_period.map(|it| duration("grace_period", it));
+        let grace = grace.transpose()?;
+        let grace = grace
+            .map(|it| Lease::named("grace_period", it, limits))
+            .transpose()?;
+        if grace.is_some() && !request.preempt {
+            return Err(Invalid::new("grace_period", "is set, but preempt is not").into());
+        }
+        let identity = self.account.identity();
+        Ok(RequestYield {
+            name,
+            by: if identity.is_anonymous() {
+                limits.client_name(request.client_name.clone())?
+            } else {
+                identity.as_str().to_owned()
+            },
+            reason: Reason::parse(&request.reason)?,
+            within,
+            preempt: request
+                .preempt
+                .then(|| grace.map_or(limits.lease_max, Lease::get)),
+            account: self.account.clone(),
+        })
+    }
+}
+
+/// The answer. Only callers that may describe the lock learn who holds it.
+pub(super) fn requested(
+    requested: YieldRequested,
+    calls: &Calls,
+    account: &Account,
+) -> pb::RequestYieldResponse {
+    let name = requested.name.public();
+    let may_see = calls
+        .access
+        .allows(account.identity(), Right::Describe, name);
+    let viewer = calls.viewer(account);
+    let reached_count = requested
+        .holders
+        .iter()
+        .filter(|(_, reached)| *reached)
+        .count();
+    let mut answer = pb::RequestYieldResponse {
+        holder_count: u32::try_from(requested.holder_count).unwrap_or(u32::MAX),
+        reached_count: u32::try_from(reached_count).unwrap_or(u32::MAX),
+        ..pb::RequestYieldResponse::default()
+    };
+    for (seen, reached) in requested.holders.into_iter().filter(|_| may_see) {
+        let list = if reached {
+            &mut answer.reached
+        } else {
+            &mut answer.unreached
+        };
+        list.push(holder(seen, &viewer));
+    }
+    answer
+}
+
+/// The notice to a holder.
+pub(super) fn yield_requested(
+    held: &lockkeeper_coordinator::Grant,
+    request: &YieldRequest,
+) -> pb::YieldRequested {
+    pb::YieldRequested {
+        grant: Some(pb::Grant {
+            valid_for: None,
+            ..grant(held)
+        }),
+        by: request.by.clone(),
+        reason: request.reason.clone(),
+        within: remaining(Some(request.until)),
+        preempt: request.preempts,
+    }
+}

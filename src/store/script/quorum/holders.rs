@@ -1,0 +1,50 @@
+//! Messages to the coordinators of holders, through every store that answers.
+
+use std::time::Duration;
+
+use super::{answers::answered, voters::Quorum};
+use crate::script::{CallError, ToHolders};
+
+// === impl Quorum ===
+
+impl Quorum {
+    /// A holder was reached if any store says so.
+    pub(in crate::script) async fn tell_holders(
+        &self,
+        channel: &str,
+        message: &ToHolders,
+    ) -> Result<Vec<bool>, CallError> {
+        let answers = self
+            .ask(&message.name, |voter| {
+                voter.scripts.tell_holders(channel, message)
+            })
+            .await;
+        if answered(&answers) < self.majority() {
+            return Err(CallError::Unavailable(self.too_few(&answers)));
+        }
+        let said = |at: usize| move |reached: &Vec<bool>| reached.get(at) == Some(&true);
+        let holders = 0..message.holders.len();
+        Ok(holders
+            .map(|at| answers.iter().flatten().any(said(at)))
+            .collect())
+    }
+
+    /// A majority has to know it.
+    pub(in crate::script) async fn holders_reached(
+        &self,
+        name: &str,
+        id: &str,
+        holders: &[&str],
+        retention: Duration,
+    ) -> Result<(), CallError> {
+        let answers = self
+            .ask(name, |voter| {
+                voter.scripts.holders_reached(name, id, holders, retention)
+            })
+            .await;
+        if answered(&answers) < self.majority() {
+            return Err(CallError::Unavailable(self.too_few(&answers)));
+        }
+        Ok(())
+    }
+}

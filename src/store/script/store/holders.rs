@@ -1,0 +1,37 @@
+//! Messages to the coordinators of holders, through the one store or the stores of a quorum.
+
+use std::time::Duration;
+
+use super::scripts::{Scripts, Store};
+use crate::script::{CallError, ToHolders};
+
+// === impl Scripts ===
+
+impl Scripts {
+    /// Sends a message to the coordinators of holders, which listen on this channel. Returns which
+    /// of the holders an earlier message with the same id has reached. It may be missed: repeat it.
+    pub async fn tell_holders(
+        &self,
+        channel: &str,
+        message: &ToHolders,
+    ) -> Result<Vec<bool>, CallError> {
+        match &self.store {
+            Store::One(store) => store.tell_holders(channel, message).await,
+            Store::Quorum(quorum) => quorum.tell_holders(channel, message).await,
+        }
+    }
+
+    /// Answers such a message: these holders were reached. Safe to repeat.
+    pub async fn holders_reached(
+        &self,
+        name: &str,
+        id: &str,
+        holders: &[&str],
+        retention: Duration,
+    ) -> Result<(), CallError> {
+        match &self.store {
+            Store::One(store) => store.holders_reached(name, id, holders, retention).await,
+            Store::Quorum(quorum) => quorum.holders_reached(name, id, holders, retention).await,
+        }
+    }
+}

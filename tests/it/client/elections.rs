@@ -1,0 +1,72 @@
+//! Elections.
+
+use lockkeeper_client::{LockMode, Observed};
+
+use super::two;
+use crate::support::secs;
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_leads_until_it_resigns_and_then_the_next() {
+    let (world, network, session) = two().await;
+    let election = session.election("workers");
+    let mut observer = network.client(&[1]).observe("workers", 0);
+    assert!(matches!(observer.next().await, Ok(Observed::NoLeader(_))));
+    let leads = election.campaign("a:1").await.unwrap();
+    let seen = election.leader().await.unwrap().leader.unwrap();
+    assert_eq!((seen.term, seen.value.as_str()), (leads.term(), "a:1"));
+    let revision = leads.proclaim("a:2").await.unwrap();
+    assert_eq!(revision, seen.revision + 1);
+    let lock = session.lock("workers").mode(LockMode::Fair);
+    let (waits, resigned) = tokio::join!(lock.wait_timeout(secs(20)).acquire(), async {
+        tokio::time::sleep(secs(1)).await;
+        leads.resign().await
+    });
+    resigned.unwrap();
+    let next = election.lead(waits.unwrap(), "b:1").await.unwrap();
+    assert!(next.term() > seen.term && !next.lost().is_cancelled());
+    let mut values = Vec::new();
+    while values.len() < 3 {
+        if let Observed::Leader(leader) = observer.next().await.unwrap() {
+            values.push((leader.term, leader.value));
+        }
+    }
+    let values: Vec<_> = values
+        .iter()
+        .map(|(term, it)| (*term, it.as_str()))
+        .collect();
+    let (first, second) = (seen.term, next.term());
+    assert_eq!(values, [(first, "a:1"), (first, "a:2"), (second, "b:1")]);
+    drop(next);
+    assert!(matches!(observer.next().await, Ok(Observed::NoLeader(_))));
+    drop(observer);
+    session.close().await.unwrap();
+    world.expect_nothing_left(&["workers"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_lost_its_lock_proclaims_no_more() {
+    let (world, _network, session) = two().await;
+    let leads = session.election("workers").campaign("a").await.unwrap();
+    world.redis(&["DEL", "workers"]);
+    let refused = leads.proclaim("b").await.unwrap_err();
+    assert!(refused.is_lost(), "{refused}");
+    leads.lost().cancelled().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_goes_on_elsewhere_and_misses_nothing() {
+    let (_world, network, session) = two().await;
+    let election = session.election("workers");
+    let leads = election.campaign("0").await.unwrap();
+    let mut observer = network.client(&[1, 0]).observe("workers", 0);
+    for value in 1..20 {
+        let Ok(Observed::Leader(seen)) = observer.next().await else {
+            panic!("each value, in order");
+        };
+        assert_eq!(seen.value, (value - 1).to_string());
+        if value % 5 == 0 {
+            network.cut(value / 5 % 2);
+        }
+        leads.proclaim(value.to_string()).await.unwrap();
+    }
+}

@@ -1,0 +1,364 @@
+//! Holders that are asked to yield, and those that are preempted.
+
+use std::time::Duration;
+
+use lockkeeper_api::pb::{
+    self, LockMode, LostReason, session_request::Request, session_response::Response,
+};
+use lockkeeper_client::Error;
+use lockkeeper_testkit::prelude::*;
+use tokio::time::Instant;
+
+use crate::support::{
+    Options, World,
+    client::{Client, Session, acquire_request, proto, std_duration},
+    eventually, reason, secs,
+};
+
+/// A request that stands for 30 s.
+fn asks(name: &str) -> pb::RequestYieldRequest {
+    pb::RequestYieldRequest {
+        name: name.to_owned(),
+        reason: "a release waits".to_owned(),
+        client_name: "deploy".to_owned(),
+        ..pb::RequestYieldRequest::default()
+    }
+}
+
+fn preempts(name: &str, within: Duration) -> pb::RequestYieldRequest {
+    pb::RequestYieldRequest {
+        preempt: true,
+        within: Some(proto(within)),
+        ..asks(name)
+    }
+}
+
+async fn ask(
+    client: &mut Client,
+    request: pb::RequestYieldRequest,
+) -> Result<pb::RequestYieldResponse, tonic::Status> {
+    Ok(client.api.request_yield(request).await?.into_inner())
+}
+
+async fn expect_asked(session: &mut Session) -> pb::YieldRequested {
+    match session.notice().await {
+        Response::YieldRequested(asked) => asked,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is not said within a second is not said.
+async fn expect_silence(session: &mut Session) {
+    let said = tokio::time::timeout(secs(1), session.notice()).await;
+    assert!(said.is_err(), "{said:?}");
+}
+
+/// Two coordinators on one store, or on three.
+fn two(stores: usize) -> World {
+    World::with(&Options {
+        coordinators: 2,
+        stores,
+        ..Options::default()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_learns_on_any_coordinator_who_asks_for_its_lock_why_and_until_when() {
+    for (stores, node) in [(1, 0), (1, 1), (3, 0), (3, 1)] {
+        let world = two(stores);
+        let (mut client, mut other) = (world.client(0).await, world.client(node).await);
+        let mut session = client.open().await;
+        let grant = session.acquire("a").await;
+        let begun = Instant::now();
+        let asked = ask(&mut other, asks("a")).await.unwrap();
+        assert_eq!(
+            (asked.holder_count, asked.reached_count),
+            (1, 1),
+            "{stores} {node}"
+        );
+        assert_eq!((asked.reached.len(), asked.unreached.len()), (1, 0));
+        assert_eq!(asked.reached[0].hold_count, 1);
+        assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+        let told = expect_asked(&mut session).await;
+        let of = told.grant.clone().unwrap();
+        assert_eq!(
+            (of.name.as_str(), of.fencing_token),
+            ("a", grant.fencing_token)
+        );
+        assert_eq!(
+            (told.by.as_str(), told.reason.as_str()),
+            ("deploy", "a release waits")
+        );
+        assert!(!told.preempt);
+        let within = std_duration(told.within);
+        assert!(within > secs(28) && within <= secs(30), "{within:?}");
+        expect_silence(&mut session).await;
+        assert!(
+            session.release("a").await.released,
+            "it is its own until it releases it"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_ignores_a_request_keeps_its_lock() {
+    let world = two(1);
+    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    ask(&mut other, asks("a")).await.unwrap();
+    expect_asked(&mut session).await;
+    tokio::time::sleep(secs(60)).await;
+    expect_silence(&mut session).await;
+    assert!(session.release("a").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reader_is_asked_and_no_one_else() {
+    let world = two(1);
+    let (mut one, mut two) = (world.client(0).await, world.client(1).await);
+    let (mut reader, mut second, mut stranger) =
+        (one.open().await, two.open().await, one.open().await);
+    for session in [&mut reader, &mut second] {
+        let read = acquire_request("a", "").in_mode(LockMode::Read);
+        session.granted(read).await;
+    }
+    stranger.acquire("b").await;
+    let asked = ask(&mut one, asks("a")).await.unwrap();
+    assert_eq!((asked.holder_count, asked.reached_count), (2, 2));
+    for session in [&mut reader, &mut second] {
+        let told = expect_asked(session).await;
+        assert_eq!(told.grant.unwrap().mode(), LockMode::Read);
+    }
+    expect_silence(&mut stranger).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_cannot_be_reached_is_named() {
+    let world = two(1);
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "ci", secs(100)).await.unwrap();
+    let begun = Instant::now();
+    let asked = ask(&mut client, asks("a")).await.unwrap();
+    assert_eq!((asked.holder_count, asked.reached_count), (1, 0));
+    assert_eq!(asked.unreached[0].owner, "ci");
+    assert!(
+        begun.elapsed() < secs(1),
+        "nothing reaches an owner without a session"
+    );
+    let redisson = "8f14e45f-ceea-467f-a8a1-0b1c2d3e4f50:47";
+    world.redis(&["HSET", "b", redisson, "1"]);
+    let asked = ask(&mut client, asks("b")).await.unwrap();
+    assert_eq!((asked.unreached.len(), asked.reached.len()), (1, 0));
+    assert_eq!(asked.unreached[0].owner, "47");
+    let free = ask(&mut client, asks("c")).await.unwrap();
+    assert_eq!(free, pb::RequestYieldResponse::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_comes_back_on_another_coordinator_is_reached_then() {
+    let mut world = two(1);
+    let third = world.add_coordinator(&Options::default());
+    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let mut session = client.open().await;
+    let grant = session.acquire("a").await;
+    let opened = session.opened.clone();
+    client.cut();
+    eventually("the stream is gone", || async {
+        world.coordinator(0).list_sessions(1, "").sessions[0]
+            .detached_until
+            .is_some()
+    })
+    .await;
+    let asked = ask(&mut other, asks("a")).await.unwrap();
+    assert_eq!((asked.holder_count, asked.reached_count), (1, 0));
+    let mut back = world.client(third).await;
+    let mut session = back.resume(&opened, vec![grant]).await.unwrap();
+    let told = expect_asked(&mut session).await;
+    let within = std_duration(told.within);
+    assert!(within > secs(10) && within < secs(29), "{within:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_a_broken_stream_swallowed_is_delivered_by_the_next_one() {
+    let world = two(1);
+    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let mut session = client.open().await;
+    let grant = session.acquire("a").await;
+    ask(&mut other, asks("a")).await.unwrap();
+    let opened = session.opened.clone();
+    client.cut();
+    let mut back = world.client(0).await;
+    let mut session = back.resume(&opened, vec![grant]).await.unwrap();
+    assert_eq!(expect_asked(&mut session).await.reason, "a release waits");
+    expect_silence(&mut session).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_holder_is_not_asked_for_an_earlier_one() {
+    let world = two(1);
+    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    let request = preempts("a", secs(10));
+    ask(&mut other, request).await.unwrap();
+    expect_asked(&mut session).await;
+    session.release("a").await;
+    let mut next = other.open().await;
+    next.acquire("a").await;
+    tokio::time::sleep(secs(20)).await;
+    expect_silence(&mut next).await;
+    assert!(
+        next.release("a").await.released,
+        "it was not asked, and is not preempted"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preempted_holder_is_told_twice_before_the_lock_is_anybody_elses() {
+    for (stores, node) in [(1, 0), (1, 1), (3, 1)] {
+        let world = two(stores);
+        let (mut client, mut other) = (world.client(0).await, world.client(node).await);
+        let (mut session, mut waiting) = (client.open().await, other.open().await);
+        let grant = session.acquire("a").await;
+        let op_id = waiting.send_acquire("a", "");
+        assert!(matches!(waiting.answer(op_id).await, Response::Waiting(_)));
+        let begun = Instant::now();
+        ask(&mut other, preempts("a", secs(12))).await.unwrap();
+        assert!(expect_asked(&mut session).await.preempt);
+        let lost = session.expect_lost().await;
+        assert_eq!(lost.reason(), LostReason::Preempted, "{stores} {node}");
+        assert_eq!(lost.detail, "a release waits");
+        assert_eq!(lost.grant.unwrap().fencing_token, grant.fencing_token);
+        let after = begun.elapsed();
+        assert!(
+            after >= secs(12) && after < secs(13),
+            "at once, also elsewhere: {after:?}"
+        );
+        // The lease that was left, of which it is told.
+        assert!(
+            std_duration(lost.valid_for) > secs(15),
+            "{:?}",
+            lost.valid_for
+        );
+        let tried = client.try_acquire("a", "x", secs(30)).await.unwrap();
+        assert!(tried.grant.is_none(), "the holder may still be working");
+        let op = session.send_release("a", "");
+        assert_eq!(session.expect_failed(op).await, "NOT_OWNER");
+        let next = waiting.expect_granted(op_id).await;
+        assert!(next.fencing_token > grant.fencing_token);
+        assert!(begun.elapsed() < secs(14));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_nothing_reaches_keeps_its_lease_but_no_more() {
+    let world = two(1);
+    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    client.try_acquire("a", "ci", secs(40)).await.unwrap();
+    let begun = Instant::now();
+    ask(&mut other, preempts("a", secs(10))).await.unwrap();
+    tokio::time::sleep(secs(20)).await;
+    let refused = client.renew("a", "ci", secs(40)).await.unwrap_err();
+    assert_eq!(reason(&refused), "NOT_OWNER");
+    let mut next = other.open().await;
+    next.acquire("a").await;
+    let after = begun.elapsed();
+    assert!(after >= secs(40) && after < secs(42), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_is_shorter_than_the_lease() {
+    let world = two(1);
+    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    let request = pb::RequestYieldRequest {
+        grace_period: Some(proto(secs(3))),
+        ..preempts("a", secs(10))
+    };
+    let begun = Instant::now();
+    ask(&mut other, request).await.unwrap();
+    let mut next = other.open().await;
+    next.acquire("a").await;
+    let after = begun.elapsed();
+    assert!(after >= secs(13) && after < secs(15), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_mean_nothing_are_refused() {
+    let world = two(1);
+    let mut client = world.client(0).await;
+    let refusals = [
+        (
+            pb::RequestYieldRequest {
+                reason: String::new(),
+                ..asks("a")
+            },
+            "INVALID_REASON",
+        ),
+        (asks(""), "INVALID_NAME"),
+        (preempts("a", secs(0)), "INVALID_WITHIN"),
+        (preempts("a", secs(3601)), "INVALID_WITHIN"),
+        (
+            pb::RequestYieldRequest {
+                client_name: "a\nb".to_owned(),
+                ..asks("a")
+            },
+            "INVALID_CLIENT_NAME",
+        ),
+        (
+            pb::RequestYieldRequest {
+                grace_period: Some(proto(secs(1))),
+                ..asks("a")
+            },
+            "INVALID_GRACE_PERIOD",
+        ),
+    ];
+    for (request, expected) in refusals {
+        let refused = ask(&mut client, request.clone()).await.unwrap_err();
+        assert_eq!(reason(&refused), expected, "{request:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_stand_are_limited() {
+    let world = two(1);
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "ci", secs(100)).await.unwrap();
+    for _ in 0..1000 {
+        ask(&mut client, preempts("a", secs(50))).await.unwrap();
+    }
+    let refused = ask(&mut client, asks("a")).await.unwrap_err();
+    assert_eq!(reason(&refused), "WAITERS_MAX");
+    tokio::time::sleep(secs(60)).await;
+    ask(&mut client, asks("a")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_of_the_client_says_that_its_lock_is_asked_for() {
+    let world = two(1);
+    let session = world.network().client(&[0]).session().open().await.unwrap();
+    let guard = session.locks(["a", "b"]).acquire().await.unwrap();
+    let mut other = world.client(1).await;
+    ask(&mut other, preempts("b", secs(20))).await.unwrap();
+    let asked = guard.yield_requested().await;
+    assert_eq!((asked.name.as_str(), asked.by.as_str()), ("b", "deploy"));
+    assert_eq!(asked.reason, "a release waits");
+    assert!(asked.preempts);
+    let left = asked.deadline - Instant::now();
+    assert!(left > secs(18) && left <= secs(20), "{left:?}");
+    guard.lost().cancelled().await;
+    let loss = guard.loss().unwrap();
+    assert!(
+        matches!(&loss, Error::Lost { name, reason: LostReason::Preempted, .. } if name == "b"),
+        "{loss}"
+    );
+    assert!(guard.valid_for().is_zero());
+    drop(guard);
+    let mut next = other.open().await;
+    let begun = Instant::now();
+    next.acquire("b").await;
+    assert!(begun.elapsed() < secs(1), "a dropped guard acknowledges");
+    next.send(Request::Close(pb::CloseSession {}));
+}
