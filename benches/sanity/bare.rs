@@ -114,6 +114,10 @@ impl service::LockService for Bare {
         Err(Status::unimplemented("not called"))
     }
 
+    async fn explain(&self, _: Request<pb::ExplainRequest>) -> Answer<pb::ExplainResponse> {
+        Err(Status::unimplemented("not called"))
+    }
+
     async fn request_yield(
         &self,
         _: Request<pb::RequestYieldRequest>,
