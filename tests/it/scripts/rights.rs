@@ -149,12 +149,8 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         };
         errors.extend(scripts.renew(&[renewal]).await.error);
         errors.extend(scripts.inspect(&name, 10).await.err());
-        let seen = scripts.inspect(&name, 1).await.map(|seen| seen.token);
-        if let (Mode::Fair, Ok(term)) = (mode, seen) {
-            let proclaimed = scripts.proclaim(&name, "x", term, "app", round).await;
-            errors.extend(proclaimed.err());
-            let after = Some(u64::MAX >> 11);
-            errors.extend(scripts.inspect_election(&name, after).await.err());
+        if mode == Mode::Fair {
+            proclaim(scripts, &name, round, errors).await;
         }
         let release = scripts.release(hold("x"), None, secs(60), Some("g"));
         errors.extend(release.await.err());
@@ -186,6 +182,15 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
     errors.extend(scripts.tell_holders(&channel, &message).await.err());
     let reached = scripts.holders_reached(&name, "i", &["x"], secs(20));
     errors.extend(reached.await.err());
+}
+
+async fn proclaim(scripts: &Scripts, name: &str, value: &str, errors: &mut Vec<CallError>) {
+    if let Ok(seen) = scripts.inspect(name, 1).await {
+        let proclaimed = scripts.proclaim(name, "x", seen.token, "app", value);
+        errors.extend(proclaimed.await.err());
+    }
+    let after = Some(u64::MAX >> 11);
+    errors.extend(scripts.inspect_election(name, after).await.err());
 }
 
 async fn several(scripts: &Scripts, errors: &mut Vec<CallError>) {
