@@ -237,7 +237,6 @@ async fn elected(
         request_id: None,
         min_replica_acks: 0,
         note: None,
-        end_on_deadlock: false,
         account: Account::default(),
         end_on_deadlock: false,
     };
