@@ -44,15 +44,10 @@ end
 
 local holders, gone, marks = {}, {}, {}
 local fields = redis.call('hscan', lock, '0', 'count', HOLDS_DELETED_MAX)[2]
--- Nobody works under a lock that is only held for its least time.
-if number == 1 and is_least_mark(fields[1]) then
-  grace = 0
-end
+grace = number == 1 and is_least_mark(fields[1]) and 0 or grace
 for i = 1, #fields, 2 do
   local owner, count, left = fields[i], tonumber(fields[i + 1]), remaining
-  if is_least_mark(owner) then
-    count = 1
-  end
+  count = is_least_mark(owner) and 1 or count
   if number > 1 and is_least_mark(owner) then
     number = number - 1
   elseif owner ~= 'mode' or not mode then
@@ -100,9 +95,7 @@ if token > 0 then
 end
 redis.call('del', record)
 redis.call('hset', record, 'token', string.format('%.0f', token), 'reason', ARGV[6])
-if ARGV[10] then
-  redis.call('hset', record, 'preempted', '1')
-end
+local _ = ARGV[10] and redis.call('hset', record, 'preempted', '1')
 if grace > 0 then
   redis.call('hset', record, 'closed_until', string.format('%.0f', now + grace))
 end

@@ -14,7 +14,7 @@ local function drop_hold(lock, counter, owner, count, ttl, wake, undoes)
     if least and least > now_millis() then
       redis.call('pexpire', lock, string.format('%.0f', least - now_millis()))
       redis.call('hdel', lock, owner)
-      redis.call('del', note_key(counter))
+      redis.call('unlink', note_key(counter))
       return 0
     end
     wake()

@@ -237,6 +237,7 @@ async fn elected(
         request_id: None,
         min_replica_acks: 0,
         note: None,
+        hold_at_least: None,
         account: Account::default(),
         end_on_deadlock: false,
     };

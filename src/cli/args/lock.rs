@@ -12,7 +12,8 @@ pub struct HoldArgs {
     /// How to hold it.
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) mode: Mode,
-    /// How long the lock stays held at least, also after a release; for the modes exclusive and fair.
+    /// How long the lock stays held at least, also after a release; for the modes exclusive and
+    /// fair.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) hold_at_least: Option<prost_types::Duration>,
     #[command(flatten)]

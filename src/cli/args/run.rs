@@ -62,8 +62,8 @@ pub struct RunArgs {
     pub(crate) also: Vec<String>,
     #[command(flatten)]
     pub(crate) more: MoreLocks,
-    /// How long the lock stays held at least, also if CMD ends before; so that a job that is quick does
-    /// not run again at once elsewhere. For one lock in the modes exclusive and fair.
+    /// How long the lock stays held at least, also if CMD ends before; so that a job that is quick
+    /// does not run again at once elsewhere. For one lock in the modes exclusive and fair.
     #[arg(long, value_name = "DURATION", value_parser = period,
         conflicts_with_all = ["permits", "also", "fair", "read", "write"])]
     pub(crate) hold_at_least: Option<Duration>,

@@ -168,19 +168,23 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
             .err(),
     );
     errors.extend(scripts.forced(&name).await.err());
+    tell(scripts, &name, errors).await;
+}
+
+async fn tell(scripts: &Scripts, name: &str, errors: &mut Vec<CallError>) {
     let message = lockkeeper_store::script::ToHolders {
         id: "i".to_owned(),
         by: String::new(),
         token: 1,
         within: secs(20),
         preempts: true,
-        name: name.clone(),
+        name: name.to_owned(),
         reason: "why".to_owned(),
         holders: vec!["x".to_owned()],
     };
     let channel = lockkeeper_store::script::keys::holders_channel("");
     errors.extend(scripts.tell_holders(&channel, &message).await.err());
-    let reached = scripts.holders_reached(&name, "i", &["x"], secs(20));
+    let reached = scripts.holders_reached(name, "i", &["x"], secs(20));
     errors.extend(reached.await.err());
 }
 
