@@ -11,8 +11,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The interval at which free memory goes back.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Gives free memory back to the system every 10 s, on a thread of its own. The allocator does so by
-/// itself only while it is used, so an idle process would keep what a busy one needed.
+/// Gives free memory back to the system every 10 s, on a thread of its own. The allocator does so
+/// only while it is used, so an idle process would keep what a busy one needed.
 ///
 /// Fails if the thread cannot be started.
 pub fn give_memory_back() -> io::Result<()> {

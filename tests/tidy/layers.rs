@@ -8,6 +8,11 @@ use crate::{
 
 /// The crates that each may depend on, of ours, and crates of others that it does not know.
 const CRATES: &[(&str, &[&str], &[&str])] = &[
+    (
+        "allocator",
+        &[],
+        &["tokio", "tonic", "prost", "deadpool-redis", "mlua"],
+    ),
     ("base", &[], &["tonic", "prost", "deadpool-redis", "mlua"]),
     ("api", &[], &["deadpool-redis", "mlua"]),
     ("client", &["api"], &["deadpool-redis", "mlua", "clap"]),

@@ -149,7 +149,7 @@ async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
         serial: None,
         fresh_serial: 0,
         note: None,
-        least: Duration::ZERO,
+        least: None,
     };
     // Both fail, because nothing is run.
     let _ = scripts

@@ -147,7 +147,7 @@ impl Caller {
             serial: (known > 0).then_some(self.serial),
             fresh_serial: 1_000_000_000_000_000,
             note: None,
-            least: Duration::ZERO,
+            least: None,
         }
     }
 
