@@ -158,6 +158,9 @@ const (
 	// A detached session was not resumed within its lease and was forgotten. Its grants end with
 	// their leases.
 	WatchEvent_WATCH_EVENT_ABANDONED WatchEvent = 6
+	// A wait is part of a deadlock, which LockService.Explain shows. One event for each of its waits on
+	// this coordinator.
+	WatchEvent_WATCH_EVENT_DEADLOCK WatchEvent = 7
 )
 
 // Enum value maps for WatchEvent.
@@ -170,6 +173,7 @@ var (
 		4: "WATCH_EVENT_WAIT_BEGAN",
 		5: "WATCH_EVENT_WAIT_ENDED",
 		6: "WATCH_EVENT_ABANDONED",
+		7: "WATCH_EVENT_DEADLOCK",
 	}
 	WatchEvent_value = map[string]int32{
 		"WATCH_EVENT_UNSPECIFIED": 0,
@@ -179,6 +183,7 @@ var (
 		"WATCH_EVENT_WAIT_BEGAN":  4,
 		"WATCH_EVENT_WAIT_ENDED":  5,
 		"WATCH_EVENT_ABANDONED":   6,
+		"WATCH_EVENT_DEADLOCK":    7,
 	}
 )
 
@@ -1423,7 +1428,7 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\fSessionPhase\x12\x1d\n" +
 	"\x19SESSION_PHASE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SESSION_PHASE_LIVE\x10\x01\x12\x1a\n" +
-	"\x16SESSION_PHASE_DETACHED\x10\x02*\xc5\x01\n" +
+	"\x16SESSION_PHASE_DETACHED\x10\x02*\xdf\x01\n" +
 	"\n" +
 	"WatchEvent\x12\x1b\n" +
 	"\x17WATCH_EVENT_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -1432,7 +1437,8 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\x10WATCH_EVENT_LOST\x10\x03\x12\x1a\n" +
 	"\x16WATCH_EVENT_WAIT_BEGAN\x10\x04\x12\x1a\n" +
 	"\x16WATCH_EVENT_WAIT_ENDED\x10\x05\x12\x19\n" +
-	"\x15WATCH_EVENT_ABANDONED\x10\x06B[\n" +
+	"\x15WATCH_EVENT_ABANDONED\x10\x06\x12\x18\n" +
+	"\x14WATCH_EVENT_DEADLOCK\x10\aB[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
 var (

@@ -61,7 +61,16 @@ type AcquireRequest struct {
 	// A note for other callers, such as why the owner holds the lock. An owner that acquires the lock
 	// again replaces its note, or keeps it if this is unset. A quorum store refuses notes
 	// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
-	Note          *Note `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
+	Note *Note `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
+	// How long the lock stays held at least, counted from the grant: 100 ms to 24 h by default. The
+	// last release before that time leaves it held, and so does a crash: the grant's lease is at least
+	// as long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE
+	// and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
+	// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
+	HoldAtLeast *durationpb.Duration `protobuf:"bytes,12,opt,name=hold_at_least,json=holdAtLeast,proto3" json:"hold_at_least,omitempty"`
+	// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
+	// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
+	EndOnDeadlock bool `protobuf:"varint,20,opt,name=end_on_deadlock,json=endOnDeadlock,proto3" json:"end_on_deadlock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -157,6 +166,20 @@ func (x *AcquireRequest) GetNote() *Note {
 		return x.Note
 	}
 	return nil
+}
+
+func (x *AcquireRequest) GetHoldAtLeast() *durationpb.Duration {
+	if x != nil {
+		return x.HoldAtLeast
+	}
+	return nil
+}
+
+func (x *AcquireRequest) GetEndOnDeadlock() bool {
+	if x != nil {
+		return x.EndOnDeadlock
+	}
+	return false
 }
 
 // See LockService.Acquire.
@@ -413,7 +436,9 @@ type TryAcquireRequest struct {
 	// The minimum number of replicas that must acknowledge the grant.
 	MinReplicaAcks uint32 `protobuf:"varint,7,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
 	// A note for other callers.
-	Note          *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	Note *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	// How long the lock stays held at least, also after a release.
+	HoldAtLeast   *durationpb.Duration `protobuf:"bytes,12,opt,name=hold_at_least,json=holdAtLeast,proto3" json:"hold_at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -500,6 +525,13 @@ func (x *TryAcquireRequest) GetMinReplicaAcks() uint32 {
 func (x *TryAcquireRequest) GetNote() *Note {
 	if x != nil {
 		return x.Note
+	}
+	return nil
+}
+
+func (x *TryAcquireRequest) GetHoldAtLeast() *durationpb.Duration {
+	if x != nil {
+		return x.HoldAtLeast
 	}
 	return nil
 }
@@ -664,7 +696,7 @@ func (x *ReleaseRequest) GetMode() LockMode {
 type ReleaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the owner has no hold left in this mode. The lock is free then, unless other readers
-	// hold it or the owner itself holds it in its other mode.
+	// hold it, the owner itself holds it in its other mode, or `hold_at_least` is not over.
 	Released bool `protobuf:"varint,1,opt,name=released,proto3" json:"released,omitempty"`
 	// The number of holds that the owner has left in this mode.
 	HoldCount     uint32 `protobuf:"varint,2,opt,name=hold_count,json=holdCount,proto3" json:"hold_count,omitempty"`
@@ -920,7 +952,9 @@ type AcquireAllRequest struct {
 	// The minimum number of replicas that must acknowledge each grant.
 	MinReplicaAcks uint32 `protobuf:"varint,7,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
 	// A note for other callers, for each of the locks.
-	Note          *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	Note *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	// Whether the wait ends (DEADLOCK) if it is part of a deadlock; same rules as in AcquireRequest.
+	EndOnDeadlock bool `protobuf:"varint,20,opt,name=end_on_deadlock,json=endOnDeadlock,proto3" json:"end_on_deadlock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1009,6 +1043,13 @@ func (x *AcquireAllRequest) GetNote() *Note {
 		return x.Note
 	}
 	return nil
+}
+
+func (x *AcquireAllRequest) GetEndOnDeadlock() bool {
+	if x != nil {
+		return x.EndOnDeadlock
+	}
+	return false
 }
 
 // See LockService.AcquireAll.
@@ -1869,11 +1910,702 @@ func (x *CheckTokenResponse) GetHeld() bool {
 	return false
 }
 
+// See LockService.Explain.
+type ExplainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of a lock or of a semaphore.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ExplainRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// See LockService.Explain.
+type ExplainResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The names of the chain, each once: the requested one first, and after a name those that its
+	// holders wait for.
+	Locks []*ExplainedLock `protobuf:"bytes,1,rep,name=locks,proto3" json:"locks,omitempty"`
+	// Whether something of the chain is not listed: holders beyond the first 8 of a name, names that
+	// are more than 16 waits away, or waits that the store did not return.
+	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// The deadlocks in the chain; if there is none, those that are possible.
+	Deadlocks     []*Deadlock `protobuf:"bytes,3,rep,name=deadlocks,proto3" json:"deadlocks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainResponse) Reset() {
+	*x = ExplainResponse{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainResponse) ProtoMessage() {}
+
+func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
+func (*ExplainResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ExplainResponse) GetLocks() []*ExplainedLock {
+	if x != nil {
+		return x.Locks
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ExplainResponse) GetDeadlocks() []*Deadlock {
+	if x != nil {
+		return x.Deadlocks
+	}
+	return nil
+}
+
+// ExplainedLock is a name in the chain.
+type ExplainedLock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The mode in which a lock is held; unspecified if it is not held or is a semaphore.
+	Mode LockMode `protobuf:"varint,2,opt,name=mode,proto3,enum=lockkeeper.v1.LockMode" json:"mode,omitempty"`
+	// Whether the name is a semaphore; its holders hold permits.
+	IsSemaphore bool `protobuf:"varint,3,opt,name=is_semaphore,json=isSemaphore,proto3" json:"is_semaphore,omitempty"`
+	// The first 8 holders.
+	Holders []*ExplainedHolder `protobuf:"bytes,4,rep,name=holders,proto3" json:"holders,omitempty"`
+	// The number of holders.
+	HolderCount uint32 `protobuf:"varint,5,opt,name=holder_count,json=holderCount,proto3" json:"holder_count,omitempty"`
+	// The number of waiters, counted as in DescribeResponse.
+	WaiterCount uint32 `protobuf:"varint,6,opt,name=waiter_count,json=waiterCount,proto3" json:"waiter_count,omitempty"`
+	// The fencing token of the newest grant; 0 if none is known, and for a semaphore.
+	LastFencingToken uint64 `protobuf:"varint,7,opt,name=last_fencing_token,json=lastFencingToken,proto3" json:"last_fencing_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ExplainedLock) Reset() {
+	*x = ExplainedLock{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedLock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedLock) ProtoMessage() {}
+
+func (x *ExplainedLock) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedLock.ProtoReflect.Descriptor instead.
+func (*ExplainedLock) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ExplainedLock) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExplainedLock) GetMode() LockMode {
+	if x != nil {
+		return x.Mode
+	}
+	return LockMode_LOCK_MODE_UNSPECIFIED
+}
+
+func (x *ExplainedLock) GetIsSemaphore() bool {
+	if x != nil {
+		return x.IsSemaphore
+	}
+	return false
+}
+
+func (x *ExplainedLock) GetHolders() []*ExplainedHolder {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+func (x *ExplainedLock) GetHolderCount() uint32 {
+	if x != nil {
+		return x.HolderCount
+	}
+	return 0
+}
+
+func (x *ExplainedLock) GetWaiterCount() uint32 {
+	if x != nil {
+		return x.WaiterCount
+	}
+	return 0
+}
+
+func (x *ExplainedLock) GetLastFencingToken() uint64 {
+	if x != nil {
+		return x.LastFencingToken
+	}
+	return 0
+}
+
+// ExplainedHolder is a holder in the chain, and what it waits for.
+type ExplainedHolder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The holder. `client_name` is also known of sessions of other coordinators while they wait. For a
+	// semaphore, `hold_count` is the number of permits.
+	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	// The time for which it has held the lock. Unset if this coordinator does not serve its session.
+	HeldFor *durationpb.Duration `protobuf:"bytes,2,opt,name=held_for,json=heldFor,proto3" json:"held_for,omitempty"`
+	// The waits of the holder, and of other owners of its session, that are older than a second. At
+	// most 8.
+	Waits         []*ExplainedWait `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainedHolder) Reset() {
+	*x = ExplainedHolder{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedHolder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedHolder) ProtoMessage() {}
+
+func (x *ExplainedHolder) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedHolder.ProtoReflect.Descriptor instead.
+func (*ExplainedHolder) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ExplainedHolder) GetHolder() *Holder {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *ExplainedHolder) GetHeldFor() *durationpb.Duration {
+	if x != nil {
+		return x.HeldFor
+	}
+	return nil
+}
+
+func (x *ExplainedHolder) GetWaits() []*ExplainedWait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+// ExplainedWait is what a holder waits for.
+type ExplainedWait struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name; empty if the caller has no right to describe it. The chain ends there then.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether the name is hidden from the caller.
+	IsHidden bool `protobuf:"varint,2,opt,name=is_hidden,json=isHidden,proto3" json:"is_hidden,omitempty"`
+	// The owner that waits, shown as in Holder.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Whether that owner is the holder itself. Another owner of its session may be another task, for
+	// which the holder need not wait.
+	IsHolder bool `protobuf:"varint,4,opt,name=is_holder,json=isHolder,proto3" json:"is_holder,omitempty"`
+	// The mode in which it wants to hold the lock; unspecified for permits.
+	Mode LockMode `protobuf:"varint,5,opt,name=mode,proto3,enum=lockkeeper.v1.LockMode" json:"mode,omitempty"`
+	// The time since the wait began.
+	WaitingFor    *durationpb.Duration `protobuf:"bytes,6,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainedWait) Reset() {
+	*x = ExplainedWait{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainedWait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainedWait) ProtoMessage() {}
+
+func (x *ExplainedWait) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainedWait.ProtoReflect.Descriptor instead.
+func (*ExplainedWait) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ExplainedWait) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExplainedWait) GetIsHidden() bool {
+	if x != nil {
+		return x.IsHidden
+	}
+	return false
+}
+
+func (x *ExplainedWait) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ExplainedWait) GetIsHolder() bool {
+	if x != nil {
+		return x.IsHolder
+	}
+	return false
+}
+
+func (x *ExplainedWait) GetMode() LockMode {
+	if x != nil {
+		return x.Mode
+	}
+	return LockMode_LOCK_MODE_UNSPECIFIED
+}
+
+func (x *ExplainedWait) GetWaitingFor() *durationpb.Duration {
+	if x != nil {
+		return x.WaitingFor
+	}
+	return nil
+}
+
+// Deadlock is a cycle of owners of which each waits for a lock that the next one holds, and the last
+// for one that the first holds.
+type Deadlock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The waits of the cycle.
+	Waits []*DeadlockedWait `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`
+	// Whether it is only possible, because one of the owners may be several tasks: it is an owner that
+	// its caller did not name, it waits for several names, or it waits for a name while another owner
+	// of its session holds the other one. Also if permits are waited for, because other holders may
+	// release some.
+	IsPossible    bool `protobuf:"varint,2,opt,name=is_possible,json=isPossible,proto3" json:"is_possible,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deadlock) Reset() {
+	*x = Deadlock{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deadlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deadlock) ProtoMessage() {}
+
+func (x *Deadlock) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deadlock.ProtoReflect.Descriptor instead.
+func (*Deadlock) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Deadlock) GetWaits() []*DeadlockedWait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *Deadlock) GetIsPossible() bool {
+	if x != nil {
+		return x.IsPossible
+	}
+	return false
+}
+
+// DeadlockedWait is a wait of a deadlock.
+type DeadlockedWait struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Same as in Holder; empty for a sessionless owner.
+	SessionDigest string `protobuf:"bytes,1,opt,name=session_digest,json=sessionDigest,proto3" json:"session_digest,omitempty"`
+	// The owner that waits, shown as in Holder.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Same as in Holder.
+	ClientName string `protobuf:"bytes,3,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	// The name that it waits for, and that the owner of the next wait holds; empty if the caller has
+	// no right to describe it.
+	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// The mode in which it wants to hold the lock; unspecified for permits.
+	Mode LockMode `protobuf:"varint,5,opt,name=mode,proto3,enum=lockkeeper.v1.LockMode" json:"mode,omitempty"`
+	// The time since the wait began.
+	WaitingFor    *durationpb.Duration `protobuf:"bytes,6,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeadlockedWait) Reset() {
+	*x = DeadlockedWait{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeadlockedWait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeadlockedWait) ProtoMessage() {}
+
+func (x *DeadlockedWait) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeadlockedWait.ProtoReflect.Descriptor instead.
+func (*DeadlockedWait) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *DeadlockedWait) GetSessionDigest() string {
+	if x != nil {
+		return x.SessionDigest
+	}
+	return ""
+}
+
+func (x *DeadlockedWait) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *DeadlockedWait) GetClientName() string {
+	if x != nil {
+		return x.ClientName
+	}
+	return ""
+}
+
+func (x *DeadlockedWait) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeadlockedWait) GetMode() LockMode {
+	if x != nil {
+		return x.Mode
+	}
+	return LockMode_LOCK_MODE_UNSPECIFIED
+}
+
+func (x *DeadlockedWait) GetWaitingFor() *durationpb.Duration {
+	if x != nil {
+		return x.WaitingFor
+	}
+	return nil
+}
+
+// See LockService.RequestYield.
+type RequestYieldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lock's name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Why, for the holders: 1 to 256 bytes, not blank, without control characters.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How long the request stands, at most 1 h. Unset: 30 s.
+	Within *durationpb.Duration `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
+	// A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
+	// authenticates callers sends the identity instead.
+	ClientName string `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	// Whether to take the lock from holders that still hold it when the request ends.
+	Preempt bool `protobuf:"varint,5,opt,name=preempt,proto3" json:"preempt,omitempty"`
+	// With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
+	// left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
+	// left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
+	// or longer.
+	GracePeriod   *durationpb.Duration `protobuf:"bytes,6,opt,name=grace_period,json=gracePeriod,proto3" json:"grace_period,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestYieldRequest) Reset() {
+	*x = RequestYieldRequest{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestYieldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestYieldRequest) ProtoMessage() {}
+
+func (x *RequestYieldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestYieldRequest.ProtoReflect.Descriptor instead.
+func (*RequestYieldRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RequestYieldRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RequestYieldRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RequestYieldRequest) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+func (x *RequestYieldRequest) GetClientName() string {
+	if x != nil {
+		return x.ClientName
+	}
+	return ""
+}
+
+func (x *RequestYieldRequest) GetPreempt() bool {
+	if x != nil {
+		return x.Preempt
+	}
+	return false
+}
+
+func (x *RequestYieldRequest) GetGracePeriod() *durationpb.Duration {
+	if x != nil {
+		return x.GracePeriod
+	}
+	return nil
+}
+
+// See LockService.RequestYield.
+type RequestYieldResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The holders that have the request, at most the first 100. Empty without the right `describe`.
+	Reached []*Holder `protobuf:"bytes,1,rep,name=reached,proto3" json:"reached,omitempty"`
+	// The others of the first 100 holders. A Redisson client, an owner without a session, a session
+	// without a stream, and a session on an older coordinator are not reached. Empty without the
+	// right `describe`.
+	Unreached []*Holder `protobuf:"bytes,2,rep,name=unreached,proto3" json:"unreached,omitempty"`
+	// The number of holders; 0 if the lock is free.
+	HolderCount uint32 `protobuf:"varint,3,opt,name=holder_count,json=holderCount,proto3" json:"holder_count,omitempty"`
+	// The number of holders in `reached`, also without that right.
+	ReachedCount  uint32 `protobuf:"varint,4,opt,name=reached_count,json=reachedCount,proto3" json:"reached_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestYieldResponse) Reset() {
+	*x = RequestYieldResponse{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestYieldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestYieldResponse) ProtoMessage() {}
+
+func (x *RequestYieldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestYieldResponse.ProtoReflect.Descriptor instead.
+func (*RequestYieldResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *RequestYieldResponse) GetReached() []*Holder {
+	if x != nil {
+		return x.Reached
+	}
+	return nil
+}
+
+func (x *RequestYieldResponse) GetUnreached() []*Holder {
+	if x != nil {
+		return x.Unreached
+	}
+	return nil
+}
+
+func (x *RequestYieldResponse) GetHolderCount() uint32 {
+	if x != nil {
+		return x.HolderCount
+	}
+	return 0
+}
+
+func (x *RequestYieldResponse) GetReachedCount() uint32 {
+	if x != nil {
+		return x.ReachedCount
+	}
+	return 0
+}
+
 var File_lockkeeper_v1_lock_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x18lockkeeper/v1/lock.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xe7\x02\n" +
+	"\x18lockkeeper/v1/lock.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xce\x03\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12\x1d\n" +
@@ -1885,7 +2617,9 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\a \x01(\tR\trequestId\x12(\n" +
 	"\x10min_replica_acks\x18\b \x01(\rR\x0eminReplicaAcks\x12'\n" +
-	"\x04note\x18\t \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\xbe\x01\n" +
+	"\x04note\x18\t \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\x12=\n" +
+	"\rhold_at_least\x18\f \x01(\v2\x19.google.protobuf.DurationR\vholdAtLeast\x12&\n" +
+	"\x0fend_on_deadlock\x18\x14 \x01(\bR\rendOnDeadlock\"\xbe\x01\n" +
 	"\x0fAcquireResponse\x122\n" +
 	"\awaiting\x18\x01 \x01(\v2\x16.lockkeeper.v1.WaitingH\x00R\awaiting\x120\n" +
 	"\agranted\x18\x02 \x01(\v2\x14.lockkeeper.v1.GrantH\x00R\agranted\x12<\n" +
@@ -1902,7 +2636,7 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1f.lockkeeper.v1.NotGrantedReasonR\x06reason\x12O\n" +
 	"\x16holder_remaining_lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\x124\n" +
 	"\vholder_note\x18\x03 \x01(\v2\x13.lockkeeper.v1.NoteR\n" +
-	"holderNote\"\xac\x02\n" +
+	"holderNote\"\xeb\x02\n" +
 	"\x11TryAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12\x1d\n" +
@@ -1913,7 +2647,8 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12(\n" +
 	"\x10min_replica_acks\x18\a \x01(\rR\x0eminReplicaAcks\x12'\n" +
-	"\x04note\x18\b \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\xe3\x01\n" +
+	"\x04note\x18\b \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\x12=\n" +
+	"\rhold_at_least\x18\f \x01(\v2\x19.google.protobuf.DurationR\vholdAtLeast\"\xe3\x01\n" +
 	"\x12TryAcquireResponse\x12\x1a\n" +
 	"\bacquired\x18\x01 \x01(\bR\bacquired\x12*\n" +
 	"\x05grant\x18\x02 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\x12O\n" +
@@ -1943,7 +2678,7 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\x05grant\x18\x01 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\"K\n" +
 	"\bLockSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
-	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\"\xd8\x02\n" +
+	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\"\x80\x03\n" +
 	"\x11AcquireAllRequest\x12-\n" +
 	"\x05locks\x18\x01 \x03(\v2\x17.lockkeeper.v1.LockSpecR\x05locks\x12\x1d\n" +
 	"\n" +
@@ -1954,7 +2689,8 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12(\n" +
 	"\x10min_replica_acks\x18\a \x01(\rR\x0eminReplicaAcks\x12'\n" +
-	"\x04note\x18\b \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\xcc\x01\n" +
+	"\x04note\x18\b \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\x12&\n" +
+	"\x0fend_on_deadlock\x18\x14 \x01(\bR\rendOnDeadlock\"\xcc\x01\n" +
 	"\x12AcquireAllResponse\x128\n" +
 	"\awaiting\x18\x01 \x01(\v2\x1c.lockkeeper.v1.WaitingForAllH\x00R\awaiting\x125\n" +
 	"\agranted\x18\x02 \x01(\v2\x19.lockkeeper.v1.GrantedAllH\x00R\agranted\x12<\n" +
@@ -2016,7 +2752,59 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\x12CheckTokenResponse\x12\x18\n" +
 	"\acurrent\x18\x01 \x01(\bR\acurrent\x12,\n" +
 	"\x12last_fencing_token\x18\x02 \x01(\x04R\x10lastFencingToken\x12\x12\n" +
-	"\x04held\x18\x03 \x01(\bR\x04heldB[\n" +
+	"\x04held\x18\x03 \x01(\bR\x04held\"$\n" +
+	"\x0eExplainRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x9a\x01\n" +
+	"\x0fExplainResponse\x122\n" +
+	"\x05locks\x18\x01 \x03(\v2\x1c.lockkeeper.v1.ExplainedLockR\x05locks\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x125\n" +
+	"\tdeadlocks\x18\x03 \x03(\v2\x17.lockkeeper.v1.DeadlockR\tdeadlocks\"\xa1\x02\n" +
+	"\rExplainedLock\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
+	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12!\n" +
+	"\fis_semaphore\x18\x03 \x01(\bR\visSemaphore\x128\n" +
+	"\aholders\x18\x04 \x03(\v2\x1e.lockkeeper.v1.ExplainedHolderR\aholders\x12!\n" +
+	"\fholder_count\x18\x05 \x01(\rR\vholderCount\x12!\n" +
+	"\fwaiter_count\x18\x06 \x01(\rR\vwaiterCount\x12,\n" +
+	"\x12last_fencing_token\x18\a \x01(\x04R\x10lastFencingToken\"\xaa\x01\n" +
+	"\x0fExplainedHolder\x12-\n" +
+	"\x06holder\x18\x01 \x01(\v2\x15.lockkeeper.v1.HolderR\x06holder\x124\n" +
+	"\bheld_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aheldFor\x122\n" +
+	"\x05waits\x18\x03 \x03(\v2\x1c.lockkeeper.v1.ExplainedWaitR\x05waits\"\xdc\x01\n" +
+	"\rExplainedWait\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tis_hidden\x18\x02 \x01(\bR\bisHidden\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x1b\n" +
+	"\tis_holder\x18\x04 \x01(\bR\bisHolder\x12+\n" +
+	"\x04mode\x18\x05 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12:\n" +
+	"\vwaiting_for\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"waitingFor\"`\n" +
+	"\bDeadlock\x123\n" +
+	"\x05waits\x18\x01 \x03(\v2\x1d.lockkeeper.v1.DeadlockedWaitR\x05waits\x12\x1f\n" +
+	"\vis_possible\x18\x02 \x01(\bR\n" +
+	"isPossible\"\xeb\x01\n" +
+	"\x0eDeadlockedWait\x12%\n" +
+	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1f\n" +
+	"\vclient_name\x18\x03 \x01(\tR\n" +
+	"clientName\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12+\n" +
+	"\x04mode\x18\x05 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12:\n" +
+	"\vwaiting_for\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"waitingFor\"\xed\x01\n" +
+	"\x13RequestYieldRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x121\n" +
+	"\x06within\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x1f\n" +
+	"\vclient_name\x18\x04 \x01(\tR\n" +
+	"clientName\x12\x18\n" +
+	"\apreempt\x18\x05 \x01(\bR\apreempt\x12<\n" +
+	"\fgrace_period\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vgracePeriod\"\xc4\x01\n" +
+	"\x14RequestYieldResponse\x12/\n" +
+	"\areached\x18\x01 \x03(\v2\x15.lockkeeper.v1.HolderR\areached\x123\n" +
+	"\tunreached\x18\x02 \x03(\v2\x15.lockkeeper.v1.HolderR\tunreached\x12!\n" +
+	"\fholder_count\x18\x03 \x01(\rR\vholderCount\x12#\n" +
+	"\rreached_count\x18\x04 \x01(\rR\freachedCountB[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
 var (
@@ -2031,7 +2819,7 @@ func file_lockkeeper_v1_lock_proto_rawDescGZIP() []byte {
 	return file_lockkeeper_v1_lock_proto_rawDescData
 }
 
-var file_lockkeeper_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_lockkeeper_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_lockkeeper_v1_lock_proto_goTypes = []any{
 	(*AcquireRequest)(nil),        // 0: lockkeeper.v1.AcquireRequest
 	(*AcquireResponse)(nil),       // 1: lockkeeper.v1.AcquireResponse
@@ -2057,65 +2845,92 @@ var file_lockkeeper_v1_lock_proto_goTypes = []any{
 	(*DescribeResponse)(nil),      // 21: lockkeeper.v1.DescribeResponse
 	(*CheckTokenRequest)(nil),     // 22: lockkeeper.v1.CheckTokenRequest
 	(*CheckTokenResponse)(nil),    // 23: lockkeeper.v1.CheckTokenResponse
-	(LockMode)(0),                 // 24: lockkeeper.v1.LockMode
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*Note)(nil),                  // 26: lockkeeper.v1.Note
-	(*Grant)(nil),                 // 27: lockkeeper.v1.Grant
-	(NotGrantedReason)(0),         // 28: lockkeeper.v1.NotGrantedReason
-	(*Holder)(nil),                // 29: lockkeeper.v1.Holder
-	(*Waiter)(nil),                // 30: lockkeeper.v1.Waiter
+	(*ExplainRequest)(nil),        // 24: lockkeeper.v1.ExplainRequest
+	(*ExplainResponse)(nil),       // 25: lockkeeper.v1.ExplainResponse
+	(*ExplainedLock)(nil),         // 26: lockkeeper.v1.ExplainedLock
+	(*ExplainedHolder)(nil),       // 27: lockkeeper.v1.ExplainedHolder
+	(*ExplainedWait)(nil),         // 28: lockkeeper.v1.ExplainedWait
+	(*Deadlock)(nil),              // 29: lockkeeper.v1.Deadlock
+	(*DeadlockedWait)(nil),        // 30: lockkeeper.v1.DeadlockedWait
+	(*RequestYieldRequest)(nil),   // 31: lockkeeper.v1.RequestYieldRequest
+	(*RequestYieldResponse)(nil),  // 32: lockkeeper.v1.RequestYieldResponse
+	(LockMode)(0),                 // 33: lockkeeper.v1.LockMode
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*Note)(nil),                  // 35: lockkeeper.v1.Note
+	(*Grant)(nil),                 // 36: lockkeeper.v1.Grant
+	(NotGrantedReason)(0),         // 37: lockkeeper.v1.NotGrantedReason
+	(*Holder)(nil),                // 38: lockkeeper.v1.Holder
+	(*Waiter)(nil),                // 39: lockkeeper.v1.Waiter
 }
 var file_lockkeeper_v1_lock_proto_depIdxs = []int32{
-	24, // 0: lockkeeper.v1.AcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
-	25, // 1: lockkeeper.v1.AcquireRequest.lease:type_name -> google.protobuf.Duration
-	25, // 2: lockkeeper.v1.AcquireRequest.wait_timeout:type_name -> google.protobuf.Duration
-	26, // 3: lockkeeper.v1.AcquireRequest.note:type_name -> lockkeeper.v1.Note
-	2,  // 4: lockkeeper.v1.AcquireResponse.waiting:type_name -> lockkeeper.v1.Waiting
-	27, // 5: lockkeeper.v1.AcquireResponse.granted:type_name -> lockkeeper.v1.Grant
-	3,  // 6: lockkeeper.v1.AcquireResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	25, // 7: lockkeeper.v1.Waiting.holder_remaining_lease:type_name -> google.protobuf.Duration
-	26, // 8: lockkeeper.v1.Waiting.holder_note:type_name -> lockkeeper.v1.Note
-	28, // 9: lockkeeper.v1.NotGranted.reason:type_name -> lockkeeper.v1.NotGrantedReason
-	25, // 10: lockkeeper.v1.NotGranted.holder_remaining_lease:type_name -> google.protobuf.Duration
-	26, // 11: lockkeeper.v1.NotGranted.holder_note:type_name -> lockkeeper.v1.Note
-	24, // 12: lockkeeper.v1.TryAcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
-	25, // 13: lockkeeper.v1.TryAcquireRequest.lease:type_name -> google.protobuf.Duration
-	26, // 14: lockkeeper.v1.TryAcquireRequest.note:type_name -> lockkeeper.v1.Note
-	27, // 15: lockkeeper.v1.TryAcquireResponse.grant:type_name -> lockkeeper.v1.Grant
-	25, // 16: lockkeeper.v1.TryAcquireResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
-	26, // 17: lockkeeper.v1.TryAcquireResponse.holder_note:type_name -> lockkeeper.v1.Note
-	24, // 18: lockkeeper.v1.ReleaseRequest.mode:type_name -> lockkeeper.v1.LockMode
-	25, // 19: lockkeeper.v1.RenewRequest.lease:type_name -> google.protobuf.Duration
-	24, // 20: lockkeeper.v1.RenewRequest.mode:type_name -> lockkeeper.v1.LockMode
-	27, // 21: lockkeeper.v1.RenewResponse.grant:type_name -> lockkeeper.v1.Grant
-	24, // 22: lockkeeper.v1.LockSpec.mode:type_name -> lockkeeper.v1.LockMode
-	10, // 23: lockkeeper.v1.AcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	25, // 24: lockkeeper.v1.AcquireAllRequest.lease:type_name -> google.protobuf.Duration
-	25, // 25: lockkeeper.v1.AcquireAllRequest.wait_timeout:type_name -> google.protobuf.Duration
-	26, // 26: lockkeeper.v1.AcquireAllRequest.note:type_name -> lockkeeper.v1.Note
-	13, // 27: lockkeeper.v1.AcquireAllResponse.waiting:type_name -> lockkeeper.v1.WaitingForAll
-	14, // 28: lockkeeper.v1.AcquireAllResponse.granted:type_name -> lockkeeper.v1.GrantedAll
-	3,  // 29: lockkeeper.v1.AcquireAllResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	2,  // 30: lockkeeper.v1.WaitingForAll.waiting:type_name -> lockkeeper.v1.Waiting
-	27, // 31: lockkeeper.v1.GrantedAll.grants:type_name -> lockkeeper.v1.Grant
-	10, // 32: lockkeeper.v1.TryAcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	25, // 33: lockkeeper.v1.TryAcquireAllRequest.lease:type_name -> google.protobuf.Duration
-	26, // 34: lockkeeper.v1.TryAcquireAllRequest.note:type_name -> lockkeeper.v1.Note
-	27, // 35: lockkeeper.v1.TryAcquireAllResponse.grants:type_name -> lockkeeper.v1.Grant
-	25, // 36: lockkeeper.v1.TryAcquireAllResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
-	26, // 37: lockkeeper.v1.TryAcquireAllResponse.holder_note:type_name -> lockkeeper.v1.Note
-	10, // 38: lockkeeper.v1.ReleaseAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	19, // 39: lockkeeper.v1.ReleaseAllResponse.locks:type_name -> lockkeeper.v1.ReleasedLock
-	24, // 40: lockkeeper.v1.ReleasedLock.mode:type_name -> lockkeeper.v1.LockMode
-	24, // 41: lockkeeper.v1.DescribeResponse.mode:type_name -> lockkeeper.v1.LockMode
-	29, // 42: lockkeeper.v1.DescribeResponse.holders:type_name -> lockkeeper.v1.Holder
-	25, // 43: lockkeeper.v1.DescribeResponse.remaining_lease:type_name -> google.protobuf.Duration
-	30, // 44: lockkeeper.v1.DescribeResponse.waiters:type_name -> lockkeeper.v1.Waiter
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	33, // 0: lockkeeper.v1.AcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
+	34, // 1: lockkeeper.v1.AcquireRequest.lease:type_name -> google.protobuf.Duration
+	34, // 2: lockkeeper.v1.AcquireRequest.wait_timeout:type_name -> google.protobuf.Duration
+	35, // 3: lockkeeper.v1.AcquireRequest.note:type_name -> lockkeeper.v1.Note
+	34, // 4: lockkeeper.v1.AcquireRequest.hold_at_least:type_name -> google.protobuf.Duration
+	2,  // 5: lockkeeper.v1.AcquireResponse.waiting:type_name -> lockkeeper.v1.Waiting
+	36, // 6: lockkeeper.v1.AcquireResponse.granted:type_name -> lockkeeper.v1.Grant
+	3,  // 7: lockkeeper.v1.AcquireResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	34, // 8: lockkeeper.v1.Waiting.holder_remaining_lease:type_name -> google.protobuf.Duration
+	35, // 9: lockkeeper.v1.Waiting.holder_note:type_name -> lockkeeper.v1.Note
+	37, // 10: lockkeeper.v1.NotGranted.reason:type_name -> lockkeeper.v1.NotGrantedReason
+	34, // 11: lockkeeper.v1.NotGranted.holder_remaining_lease:type_name -> google.protobuf.Duration
+	35, // 12: lockkeeper.v1.NotGranted.holder_note:type_name -> lockkeeper.v1.Note
+	33, // 13: lockkeeper.v1.TryAcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
+	34, // 14: lockkeeper.v1.TryAcquireRequest.lease:type_name -> google.protobuf.Duration
+	35, // 15: lockkeeper.v1.TryAcquireRequest.note:type_name -> lockkeeper.v1.Note
+	34, // 16: lockkeeper.v1.TryAcquireRequest.hold_at_least:type_name -> google.protobuf.Duration
+	36, // 17: lockkeeper.v1.TryAcquireResponse.grant:type_name -> lockkeeper.v1.Grant
+	34, // 18: lockkeeper.v1.TryAcquireResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
+	35, // 19: lockkeeper.v1.TryAcquireResponse.holder_note:type_name -> lockkeeper.v1.Note
+	33, // 20: lockkeeper.v1.ReleaseRequest.mode:type_name -> lockkeeper.v1.LockMode
+	34, // 21: lockkeeper.v1.RenewRequest.lease:type_name -> google.protobuf.Duration
+	33, // 22: lockkeeper.v1.RenewRequest.mode:type_name -> lockkeeper.v1.LockMode
+	36, // 23: lockkeeper.v1.RenewResponse.grant:type_name -> lockkeeper.v1.Grant
+	33, // 24: lockkeeper.v1.LockSpec.mode:type_name -> lockkeeper.v1.LockMode
+	10, // 25: lockkeeper.v1.AcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	34, // 26: lockkeeper.v1.AcquireAllRequest.lease:type_name -> google.protobuf.Duration
+	34, // 27: lockkeeper.v1.AcquireAllRequest.wait_timeout:type_name -> google.protobuf.Duration
+	35, // 28: lockkeeper.v1.AcquireAllRequest.note:type_name -> lockkeeper.v1.Note
+	13, // 29: lockkeeper.v1.AcquireAllResponse.waiting:type_name -> lockkeeper.v1.WaitingForAll
+	14, // 30: lockkeeper.v1.AcquireAllResponse.granted:type_name -> lockkeeper.v1.GrantedAll
+	3,  // 31: lockkeeper.v1.AcquireAllResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	2,  // 32: lockkeeper.v1.WaitingForAll.waiting:type_name -> lockkeeper.v1.Waiting
+	36, // 33: lockkeeper.v1.GrantedAll.grants:type_name -> lockkeeper.v1.Grant
+	10, // 34: lockkeeper.v1.TryAcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	34, // 35: lockkeeper.v1.TryAcquireAllRequest.lease:type_name -> google.protobuf.Duration
+	35, // 36: lockkeeper.v1.TryAcquireAllRequest.note:type_name -> lockkeeper.v1.Note
+	36, // 37: lockkeeper.v1.TryAcquireAllResponse.grants:type_name -> lockkeeper.v1.Grant
+	34, // 38: lockkeeper.v1.TryAcquireAllResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
+	35, // 39: lockkeeper.v1.TryAcquireAllResponse.holder_note:type_name -> lockkeeper.v1.Note
+	10, // 40: lockkeeper.v1.ReleaseAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	19, // 41: lockkeeper.v1.ReleaseAllResponse.locks:type_name -> lockkeeper.v1.ReleasedLock
+	33, // 42: lockkeeper.v1.ReleasedLock.mode:type_name -> lockkeeper.v1.LockMode
+	33, // 43: lockkeeper.v1.DescribeResponse.mode:type_name -> lockkeeper.v1.LockMode
+	38, // 44: lockkeeper.v1.DescribeResponse.holders:type_name -> lockkeeper.v1.Holder
+	34, // 45: lockkeeper.v1.DescribeResponse.remaining_lease:type_name -> google.protobuf.Duration
+	39, // 46: lockkeeper.v1.DescribeResponse.waiters:type_name -> lockkeeper.v1.Waiter
+	26, // 47: lockkeeper.v1.ExplainResponse.locks:type_name -> lockkeeper.v1.ExplainedLock
+	29, // 48: lockkeeper.v1.ExplainResponse.deadlocks:type_name -> lockkeeper.v1.Deadlock
+	33, // 49: lockkeeper.v1.ExplainedLock.mode:type_name -> lockkeeper.v1.LockMode
+	27, // 50: lockkeeper.v1.ExplainedLock.holders:type_name -> lockkeeper.v1.ExplainedHolder
+	38, // 51: lockkeeper.v1.ExplainedHolder.holder:type_name -> lockkeeper.v1.Holder
+	34, // 52: lockkeeper.v1.ExplainedHolder.held_for:type_name -> google.protobuf.Duration
+	28, // 53: lockkeeper.v1.ExplainedHolder.waits:type_name -> lockkeeper.v1.ExplainedWait
+	33, // 54: lockkeeper.v1.ExplainedWait.mode:type_name -> lockkeeper.v1.LockMode
+	34, // 55: lockkeeper.v1.ExplainedWait.waiting_for:type_name -> google.protobuf.Duration
+	30, // 56: lockkeeper.v1.Deadlock.waits:type_name -> lockkeeper.v1.DeadlockedWait
+	33, // 57: lockkeeper.v1.DeadlockedWait.mode:type_name -> lockkeeper.v1.LockMode
+	34, // 58: lockkeeper.v1.DeadlockedWait.waiting_for:type_name -> google.protobuf.Duration
+	34, // 59: lockkeeper.v1.RequestYieldRequest.within:type_name -> google.protobuf.Duration
+	34, // 60: lockkeeper.v1.RequestYieldRequest.grace_period:type_name -> google.protobuf.Duration
+	38, // 61: lockkeeper.v1.RequestYieldResponse.reached:type_name -> lockkeeper.v1.Holder
+	38, // 62: lockkeeper.v1.RequestYieldResponse.unreached:type_name -> lockkeeper.v1.Holder
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_lock_proto_init() }
@@ -2140,7 +2955,7 @@ func file_lockkeeper_v1_lock_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockkeeper_v1_lock_proto_rawDesc), len(file_lockkeeper_v1_lock_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

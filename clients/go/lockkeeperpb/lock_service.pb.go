@@ -24,7 +24,7 @@ var File_lockkeeper_v1_lock_service_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_lock_service_proto_rawDesc = "" +
 	"\n" +
-	" lockkeeper/v1/lock_service.proto\x12\rlockkeeper.v1\x1a\x18lockkeeper/v1/lock.proto\x1a\x1blockkeeper/v1/session.proto2\xac\x06\n" +
+	" lockkeeper/v1/lock_service.proto\x12\rlockkeeper.v1\x1a\x18lockkeeper/v1/lock.proto\x1a\x1blockkeeper/v1/session.proto2\xcf\a\n" +
 	"\vLockService\x12L\n" +
 	"\aSession\x12\x1d.lockkeeper.v1.SessionRequest\x1a\x1e.lockkeeper.v1.SessionResponse(\x010\x01\x12J\n" +
 	"\aAcquire\x12\x1d.lockkeeper.v1.AcquireRequest\x1a\x1e.lockkeeper.v1.AcquireResponse0\x01\x12Q\n" +
@@ -37,9 +37,11 @@ const file_lockkeeper_v1_lock_service_proto_rawDesc = "" +
 	"\rTryAcquireAll\x12#.lockkeeper.v1.TryAcquireAllRequest\x1a$.lockkeeper.v1.TryAcquireAllResponse\x12Q\n" +
 	"\n" +
 	"ReleaseAll\x12 .lockkeeper.v1.ReleaseAllRequest\x1a!.lockkeeper.v1.ReleaseAllResponse\x12K\n" +
-	"\bDescribe\x12\x1e.lockkeeper.v1.DescribeRequest\x1a\x1f.lockkeeper.v1.DescribeResponse\x12Q\n" +
+	"\bDescribe\x12\x1e.lockkeeper.v1.DescribeRequest\x1a\x1f.lockkeeper.v1.DescribeResponse\x12H\n" +
+	"\aExplain\x12\x1d.lockkeeper.v1.ExplainRequest\x1a\x1e.lockkeeper.v1.ExplainResponse\x12Q\n" +
 	"\n" +
-	"CheckToken\x12 .lockkeeper.v1.CheckTokenRequest\x1a!.lockkeeper.v1.CheckTokenResponseB[\n" +
+	"CheckToken\x12 .lockkeeper.v1.CheckTokenRequest\x1a!.lockkeeper.v1.CheckTokenResponse\x12W\n" +
+	"\fRequestYield\x12\".lockkeeper.v1.RequestYieldRequest\x1a#.lockkeeper.v1.RequestYieldResponseB[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
 var file_lockkeeper_v1_lock_service_proto_goTypes = []any{
@@ -52,17 +54,21 @@ var file_lockkeeper_v1_lock_service_proto_goTypes = []any{
 	(*TryAcquireAllRequest)(nil),  // 6: lockkeeper.v1.TryAcquireAllRequest
 	(*ReleaseAllRequest)(nil),     // 7: lockkeeper.v1.ReleaseAllRequest
 	(*DescribeRequest)(nil),       // 8: lockkeeper.v1.DescribeRequest
-	(*CheckTokenRequest)(nil),     // 9: lockkeeper.v1.CheckTokenRequest
-	(*SessionResponse)(nil),       // 10: lockkeeper.v1.SessionResponse
-	(*AcquireResponse)(nil),       // 11: lockkeeper.v1.AcquireResponse
-	(*TryAcquireResponse)(nil),    // 12: lockkeeper.v1.TryAcquireResponse
-	(*ReleaseResponse)(nil),       // 13: lockkeeper.v1.ReleaseResponse
-	(*RenewResponse)(nil),         // 14: lockkeeper.v1.RenewResponse
-	(*AcquireAllResponse)(nil),    // 15: lockkeeper.v1.AcquireAllResponse
-	(*TryAcquireAllResponse)(nil), // 16: lockkeeper.v1.TryAcquireAllResponse
-	(*ReleaseAllResponse)(nil),    // 17: lockkeeper.v1.ReleaseAllResponse
-	(*DescribeResponse)(nil),      // 18: lockkeeper.v1.DescribeResponse
-	(*CheckTokenResponse)(nil),    // 19: lockkeeper.v1.CheckTokenResponse
+	(*ExplainRequest)(nil),        // 9: lockkeeper.v1.ExplainRequest
+	(*CheckTokenRequest)(nil),     // 10: lockkeeper.v1.CheckTokenRequest
+	(*RequestYieldRequest)(nil),   // 11: lockkeeper.v1.RequestYieldRequest
+	(*SessionResponse)(nil),       // 12: lockkeeper.v1.SessionResponse
+	(*AcquireResponse)(nil),       // 13: lockkeeper.v1.AcquireResponse
+	(*TryAcquireResponse)(nil),    // 14: lockkeeper.v1.TryAcquireResponse
+	(*ReleaseResponse)(nil),       // 15: lockkeeper.v1.ReleaseResponse
+	(*RenewResponse)(nil),         // 16: lockkeeper.v1.RenewResponse
+	(*AcquireAllResponse)(nil),    // 17: lockkeeper.v1.AcquireAllResponse
+	(*TryAcquireAllResponse)(nil), // 18: lockkeeper.v1.TryAcquireAllResponse
+	(*ReleaseAllResponse)(nil),    // 19: lockkeeper.v1.ReleaseAllResponse
+	(*DescribeResponse)(nil),      // 20: lockkeeper.v1.DescribeResponse
+	(*ExplainResponse)(nil),       // 21: lockkeeper.v1.ExplainResponse
+	(*CheckTokenResponse)(nil),    // 22: lockkeeper.v1.CheckTokenResponse
+	(*RequestYieldResponse)(nil),  // 23: lockkeeper.v1.RequestYieldResponse
 }
 var file_lockkeeper_v1_lock_service_proto_depIdxs = []int32{
 	0,  // 0: lockkeeper.v1.LockService.Session:input_type -> lockkeeper.v1.SessionRequest
@@ -74,19 +80,23 @@ var file_lockkeeper_v1_lock_service_proto_depIdxs = []int32{
 	6,  // 6: lockkeeper.v1.LockService.TryAcquireAll:input_type -> lockkeeper.v1.TryAcquireAllRequest
 	7,  // 7: lockkeeper.v1.LockService.ReleaseAll:input_type -> lockkeeper.v1.ReleaseAllRequest
 	8,  // 8: lockkeeper.v1.LockService.Describe:input_type -> lockkeeper.v1.DescribeRequest
-	9,  // 9: lockkeeper.v1.LockService.CheckToken:input_type -> lockkeeper.v1.CheckTokenRequest
-	10, // 10: lockkeeper.v1.LockService.Session:output_type -> lockkeeper.v1.SessionResponse
-	11, // 11: lockkeeper.v1.LockService.Acquire:output_type -> lockkeeper.v1.AcquireResponse
-	12, // 12: lockkeeper.v1.LockService.TryAcquire:output_type -> lockkeeper.v1.TryAcquireResponse
-	13, // 13: lockkeeper.v1.LockService.Release:output_type -> lockkeeper.v1.ReleaseResponse
-	14, // 14: lockkeeper.v1.LockService.Renew:output_type -> lockkeeper.v1.RenewResponse
-	15, // 15: lockkeeper.v1.LockService.AcquireAll:output_type -> lockkeeper.v1.AcquireAllResponse
-	16, // 16: lockkeeper.v1.LockService.TryAcquireAll:output_type -> lockkeeper.v1.TryAcquireAllResponse
-	17, // 17: lockkeeper.v1.LockService.ReleaseAll:output_type -> lockkeeper.v1.ReleaseAllResponse
-	18, // 18: lockkeeper.v1.LockService.Describe:output_type -> lockkeeper.v1.DescribeResponse
-	19, // 19: lockkeeper.v1.LockService.CheckToken:output_type -> lockkeeper.v1.CheckTokenResponse
-	10, // [10:20] is the sub-list for method output_type
-	0,  // [0:10] is the sub-list for method input_type
+	9,  // 9: lockkeeper.v1.LockService.Explain:input_type -> lockkeeper.v1.ExplainRequest
+	10, // 10: lockkeeper.v1.LockService.CheckToken:input_type -> lockkeeper.v1.CheckTokenRequest
+	11, // 11: lockkeeper.v1.LockService.RequestYield:input_type -> lockkeeper.v1.RequestYieldRequest
+	12, // 12: lockkeeper.v1.LockService.Session:output_type -> lockkeeper.v1.SessionResponse
+	13, // 13: lockkeeper.v1.LockService.Acquire:output_type -> lockkeeper.v1.AcquireResponse
+	14, // 14: lockkeeper.v1.LockService.TryAcquire:output_type -> lockkeeper.v1.TryAcquireResponse
+	15, // 15: lockkeeper.v1.LockService.Release:output_type -> lockkeeper.v1.ReleaseResponse
+	16, // 16: lockkeeper.v1.LockService.Renew:output_type -> lockkeeper.v1.RenewResponse
+	17, // 17: lockkeeper.v1.LockService.AcquireAll:output_type -> lockkeeper.v1.AcquireAllResponse
+	18, // 18: lockkeeper.v1.LockService.TryAcquireAll:output_type -> lockkeeper.v1.TryAcquireAllResponse
+	19, // 19: lockkeeper.v1.LockService.ReleaseAll:output_type -> lockkeeper.v1.ReleaseAllResponse
+	20, // 20: lockkeeper.v1.LockService.Describe:output_type -> lockkeeper.v1.DescribeResponse
+	21, // 21: lockkeeper.v1.LockService.Explain:output_type -> lockkeeper.v1.ExplainResponse
+	22, // 22: lockkeeper.v1.LockService.CheckToken:output_type -> lockkeeper.v1.CheckTokenResponse
+	23, // 23: lockkeeper.v1.LockService.RequestYield:output_type -> lockkeeper.v1.RequestYieldResponse
+	12, // [12:24] is the sub-list for method output_type
+	0,  // [0:12] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -28,7 +28,9 @@ const (
 	LockService_TryAcquireAll_FullMethodName = "/lockkeeper.v1.LockService/TryAcquireAll"
 	LockService_ReleaseAll_FullMethodName    = "/lockkeeper.v1.LockService/ReleaseAll"
 	LockService_Describe_FullMethodName      = "/lockkeeper.v1.LockService/Describe"
+	LockService_Explain_FullMethodName       = "/lockkeeper.v1.LockService/Explain"
 	LockService_CheckToken_FullMethodName    = "/lockkeeper.v1.LockService/CheckToken"
+	LockService_RequestYield_FullMethodName  = "/lockkeeper.v1.LockService/RequestYield"
 )
 
 // LockServiceClient is the client API for LockService service.
@@ -61,8 +63,8 @@ const (
 // UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
 // FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
 // key belongs to another program.
-// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
-// or notes.
+// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
+// notes or hold_at_least.
 // INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
 type LockServiceClient interface {
 	// Opens or resumes a session, whose first frame is `open` or `resume`. While the stream is open,
@@ -145,10 +147,34 @@ type LockServiceClient interface {
 	ReleaseAll(ctx context.Context, in *ReleaseAllRequest, opts ...grpc.CallOption) (*ReleaseAllResponse, error)
 	// Returns the holders and the waiters of a lock at the moment the store was read. Read-only.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
+	// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+	// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+	// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+	// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+	// describe them too.
+	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 	// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
 	// for resources that cannot compare tokens themselves. The answer reflects the moment the store
 	// was read; a newer grant can follow at any time.
 	CheckToken(ctx context.Context, in *CheckTokenRequest, opts ...grpc.CallOption) (*CheckTokenResponse, error)
+	// Asks the holders of a lock to release it. Each holder with a session receives
+	// `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
+	// lock, or ignore the request. The grants stay valid meanwhile.
+	//
+	// With `preempt`, holders that still hold the lock with the same fencing token when `within` is
+	// over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
+	// them has released its lost grant, at the latest when the lease that was left is over. So by
+	// default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
+	// gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+	//
+	// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
+	// Until `within` is over this coordinator goes on to look for the others. If it stops before
+	// that, nothing is preempted.
+	// A repeat is another request: the holder receives a notice for each.
+	//
+	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
+	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+	RequestYield(ctx context.Context, in *RequestYieldRequest, opts ...grpc.CallOption) (*RequestYieldResponse, error)
 }
 
 type lockServiceClient struct {
@@ -270,10 +296,30 @@ func (c *lockServiceClient) Describe(ctx context.Context, in *DescribeRequest, o
 	return out, nil
 }
 
+func (c *lockServiceClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainResponse)
+	err := c.cc.Invoke(ctx, LockService_Explain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *lockServiceClient) CheckToken(ctx context.Context, in *CheckTokenRequest, opts ...grpc.CallOption) (*CheckTokenResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckTokenResponse)
 	err := c.cc.Invoke(ctx, LockService_CheckToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lockServiceClient) RequestYield(ctx context.Context, in *RequestYieldRequest, opts ...grpc.CallOption) (*RequestYieldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RequestYieldResponse)
+	err := c.cc.Invoke(ctx, LockService_RequestYield_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -310,8 +356,8 @@ func (c *lockServiceClient) CheckToken(ctx context.Context, in *CheckTokenReques
 // UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
 // FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
 // key belongs to another program.
-// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
-// or notes.
+// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
+// notes or hold_at_least.
 // INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
 type LockServiceServer interface {
 	// Opens or resumes a session, whose first frame is `open` or `resume`. While the stream is open,
@@ -394,10 +440,34 @@ type LockServiceServer interface {
 	ReleaseAll(context.Context, *ReleaseAllRequest) (*ReleaseAllResponse, error)
 	// Returns the holders and the waiters of a lock at the moment the store was read. Read-only.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
+	// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+	// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+	// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+	// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+	// describe them too.
+	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
 	// for resources that cannot compare tokens themselves. The answer reflects the moment the store
 	// was read; a newer grant can follow at any time.
 	CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error)
+	// Asks the holders of a lock to release it. Each holder with a session receives
+	// `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
+	// lock, or ignore the request. The grants stay valid meanwhile.
+	//
+	// With `preempt`, holders that still hold the lock with the same fencing token when `within` is
+	// over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
+	// them has released its lost grant, at the latest when the lease that was left is over. So by
+	// default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
+	// gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+	//
+	// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
+	// Until `within` is over this coordinator goes on to look for the others. If it stops before
+	// that, nothing is preempted.
+	// A repeat is another request: the holder receives a notice for each.
+	//
+	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
+	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+	RequestYield(context.Context, *RequestYieldRequest) (*RequestYieldResponse, error)
 	mustEmbedUnimplementedLockServiceServer()
 }
 
@@ -435,8 +505,14 @@ func (UnimplementedLockServiceServer) ReleaseAll(context.Context, *ReleaseAllReq
 func (UnimplementedLockServiceServer) Describe(context.Context, *DescribeRequest) (*DescribeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
 }
+func (UnimplementedLockServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
+}
 func (UnimplementedLockServiceServer) CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckToken not implemented")
+}
+func (UnimplementedLockServiceServer) RequestYield(context.Context, *RequestYieldRequest) (*RequestYieldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RequestYield not implemented")
 }
 func (UnimplementedLockServiceServer) mustEmbedUnimplementedLockServiceServer() {}
 func (UnimplementedLockServiceServer) testEmbeddedByValue()                     {}
@@ -596,6 +672,24 @@ func _LockService_Describe_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LockService_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LockServiceServer).Explain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LockService_Explain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LockServiceServer).Explain(ctx, req.(*ExplainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _LockService_CheckToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CheckTokenRequest)
 	if err := dec(in); err != nil {
@@ -610,6 +704,24 @@ func _LockService_CheckToken_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LockServiceServer).CheckToken(ctx, req.(*CheckTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LockService_RequestYield_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RequestYieldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LockServiceServer).RequestYield(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LockService_RequestYield_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LockServiceServer).RequestYield(ctx, req.(*RequestYieldRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -646,8 +758,16 @@ var LockService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _LockService_Describe_Handler,
 		},
 		{
+			MethodName: "Explain",
+			Handler:    _LockService_Explain_Handler,
+		},
+		{
 			MethodName: "CheckToken",
 			Handler:    _LockService_CheckToken_Handler,
+		},
+		{
+			MethodName: "RequestYield",
+			Handler:    _LockService_RequestYield_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -118,6 +118,11 @@ type SessionRequest struct {
 	//	*SessionRequest_AwaitLatch
 	//	*SessionRequest_DescribeLatch
 	//	*SessionRequest_DeleteLatch
+	//	*SessionRequest_Campaign
+	//	*SessionRequest_Proclaim
+	//	*SessionRequest_Resign
+	//	*SessionRequest_Leader
+	//	*SessionRequest_Explain
 	Request isSessionRequest_Request `protobuf_oneof:"request"`
 	// The trace context of an operation, in the format of the W3C `traceparent` header. A unary call
 	// has it in its metadata; each frame of a stream needs its own. Empty or malformed: the operation
@@ -396,6 +401,51 @@ func (x *SessionRequest) GetDeleteLatch() *DeleteLatchRequest {
 	return nil
 }
 
+func (x *SessionRequest) GetCampaign() *CampaignRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_Campaign); ok {
+			return x.Campaign
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetProclaim() *ProclaimRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_Proclaim); ok {
+			return x.Proclaim
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetResign() *ResignRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_Resign); ok {
+			return x.Resign
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetLeader() *LeaderRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_Leader); ok {
+			return x.Leader
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetExplain() *ExplainRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_Explain); ok {
+			return x.Explain
+		}
+	}
+	return nil
+}
+
 func (x *SessionRequest) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
@@ -541,6 +591,32 @@ type SessionRequest_DeleteLatch struct {
 	DeleteLatch *DeleteLatchRequest `protobuf:"bytes,34,opt,name=delete_latch,json=deleteLatch,proto3,oneof"`
 }
 
+type SessionRequest_Campaign struct {
+	// Same as ElectionService.Campaign; answered by any number of `waiting`, then one `elected` or
+	// `not_granted`. An `acquire` in the mode FAIR and then `proclaim` do the same in two steps.
+	Campaign *CampaignRequest `protobuf:"bytes,50,opt,name=campaign,proto3,oneof"`
+}
+
+type SessionRequest_Proclaim struct {
+	// Same as ElectionService.Proclaim; answered by `proclaimed`.
+	Proclaim *ProclaimRequest `protobuf:"bytes,51,opt,name=proclaim,proto3,oneof"`
+}
+
+type SessionRequest_Resign struct {
+	// Same as ElectionService.Resign; answered by `resigned`.
+	Resign *ResignRequest `protobuf:"bytes,52,opt,name=resign,proto3,oneof"`
+}
+
+type SessionRequest_Leader struct {
+	// Same as ElectionService.Leader; answered by `leader_seen`.
+	Leader *LeaderRequest `protobuf:"bytes,53,opt,name=leader,proto3,oneof"`
+}
+
+type SessionRequest_Explain struct {
+	// Same as LockService.Explain; answered by `explained`.
+	Explain *ExplainRequest `protobuf:"bytes,60,opt,name=explain,proto3,oneof"`
+}
+
 func (*SessionRequest_Open) isSessionRequest_Request() {}
 
 func (*SessionRequest_Resume) isSessionRequest_Request() {}
@@ -590,6 +666,16 @@ func (*SessionRequest_AwaitLatch) isSessionRequest_Request() {}
 func (*SessionRequest_DescribeLatch) isSessionRequest_Request() {}
 
 func (*SessionRequest_DeleteLatch) isSessionRequest_Request() {}
+
+func (*SessionRequest_Campaign) isSessionRequest_Request() {}
+
+func (*SessionRequest_Proclaim) isSessionRequest_Request() {}
+
+func (*SessionRequest_Resign) isSessionRequest_Request() {}
+
+func (*SessionRequest_Leader) isSessionRequest_Request() {}
+
+func (*SessionRequest_Explain) isSessionRequest_Request() {}
 
 // OpenSession opens a new session.
 type OpenSession struct {
@@ -932,6 +1018,12 @@ type SessionResponse struct {
 	//	*SessionResponse_LatchDescribed
 	//	*SessionResponse_LatchDeleted
 	//	*SessionResponse_Pong
+	//	*SessionResponse_Elected
+	//	*SessionResponse_Proclaimed
+	//	*SessionResponse_Resigned
+	//	*SessionResponse_LeaderSeen
+	//	*SessionResponse_Explained
+	//	*SessionResponse_YieldRequested
 	Response      isSessionResponse_Response `protobuf_oneof:"response"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1296,6 +1388,60 @@ func (x *SessionResponse) GetPong() *Pong {
 	return nil
 }
 
+func (x *SessionResponse) GetElected() *Elected {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_Elected); ok {
+			return x.Elected
+		}
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetProclaimed() *ProclaimResponse {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_Proclaimed); ok {
+			return x.Proclaimed
+		}
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetResigned() *ResignResponse {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_Resigned); ok {
+			return x.Resigned
+		}
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetLeaderSeen() *LeaderResponse {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_LeaderSeen); ok {
+			return x.LeaderSeen
+		}
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetExplained() *ExplainResponse {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_Explained); ok {
+			return x.Explained
+		}
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetYieldRequested() *YieldRequested {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_YieldRequested); ok {
+			return x.YieldRequested
+		}
+	}
+	return nil
+}
+
 type isSessionResponse_Response interface {
 	isSessionResponse_Response()
 }
@@ -1308,9 +1454,9 @@ type SessionResponse_Opened struct {
 
 type SessionResponse_Lost struct {
 	// Notice: a grant is no longer held. A loss due to time is sent when `valid_for` passes, before
-	// the store lets another owner acquire the lock. A forced release through this coordinator is
-	// sent at once. Any other removal from the store (a flush, a failover, a forced release through
-	// another coordinator) is noticed at the next renewal; another owner may hold the lock by then.
+	// the store lets another owner acquire the lock. A forced release or a preemption is sent at
+	// once; if the message from another coordinator is missed, at the next renewal. So is any other
+	// removal from the store (a flush, a failover); another owner may hold the lock by then.
 	Lost *GrantLost `protobuf:"bytes,3,opt,name=lost,proto3,oneof"`
 }
 
@@ -1332,7 +1478,7 @@ type SessionResponse_GoingAway struct {
 }
 
 type SessionResponse_Waiting struct {
-	// Answers acquire, possibly several times.
+	// Answers acquire and campaign, possibly several times.
 	Waiting *Waiting `protobuf:"bytes,7,opt,name=waiting,proto3,oneof"`
 }
 
@@ -1342,7 +1488,7 @@ type SessionResponse_Granted struct {
 }
 
 type SessionResponse_NotGranted struct {
-	// Ends acquire and acquire_all.
+	// Ends acquire, acquire_all and campaign.
 	NotGranted *NotGranted `protobuf:"bytes,9,opt,name=not_granted,json=notGranted,proto3,oneof"`
 }
 
@@ -1481,6 +1627,37 @@ type SessionResponse_Pong struct {
 	Pong *Pong `protobuf:"bytes,37,opt,name=pong,proto3,oneof"`
 }
 
+type SessionResponse_Elected struct {
+	// Ends campaign.
+	Elected *Elected `protobuf:"bytes,50,opt,name=elected,proto3,oneof"`
+}
+
+type SessionResponse_Proclaimed struct {
+	// Answers proclaim.
+	Proclaimed *ProclaimResponse `protobuf:"bytes,51,opt,name=proclaimed,proto3,oneof"`
+}
+
+type SessionResponse_Resigned struct {
+	// Answers resign.
+	Resigned *ResignResponse `protobuf:"bytes,52,opt,name=resigned,proto3,oneof"`
+}
+
+type SessionResponse_LeaderSeen struct {
+	// Answers leader.
+	LeaderSeen *LeaderResponse `protobuf:"bytes,53,opt,name=leader_seen,json=leaderSeen,proto3,oneof"`
+}
+
+type SessionResponse_Explained struct {
+	// Answers explain.
+	Explained *ExplainResponse `protobuf:"bytes,60,opt,name=explained,proto3,oneof"`
+}
+
+type SessionResponse_YieldRequested struct {
+	// Notice: a caller asks the holder of a grant to release it (LockService.RequestYield). The
+	// grant stays valid. After a broken stream the notice can be sent again.
+	YieldRequested *YieldRequested `protobuf:"bytes,70,opt,name=yield_requested,json=yieldRequested,proto3,oneof"`
+}
+
 func (*SessionResponse_Opened) isSessionResponse_Response() {}
 
 func (*SessionResponse_Lost) isSessionResponse_Response() {}
@@ -1550,6 +1727,18 @@ func (*SessionResponse_LatchDescribed) isSessionResponse_Response() {}
 func (*SessionResponse_LatchDeleted) isSessionResponse_Response() {}
 
 func (*SessionResponse_Pong) isSessionResponse_Response() {}
+
+func (*SessionResponse_Elected) isSessionResponse_Response() {}
+
+func (*SessionResponse_Proclaimed) isSessionResponse_Response() {}
+
+func (*SessionResponse_Resigned) isSessionResponse_Response() {}
+
+func (*SessionResponse_LeaderSeen) isSessionResponse_Response() {}
+
+func (*SessionResponse_Explained) isSessionResponse_Response() {}
+
+func (*SessionResponse_YieldRequested) isSessionResponse_Response() {}
 
 // SessionOpened is the first answer on a stream: the session is live.
 type SessionOpened struct {
@@ -1665,10 +1854,11 @@ type GrantLost struct {
 	Grant *Grant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
 	// Why the grant was lost.
 	Reason LostReason `protobuf:"varint,2,opt,name=reason,proto3,enum=lockkeeper.v1.LostReason" json:"reason,omitempty"`
-	// The operator's reason, for people; set only with LOST_REASON_FORCE_RELEASED.
+	// The reason that was given, for people; set only with LOST_REASON_FORCE_RELEASED and
+	// LOST_REASON_PREEMPTED.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	// How long nobody else can be granted the lock from now on, although it is lost: what is left of
-	// the grace period of ForceRelease. Stop the work within it, then send `release` for each hold of
+	// the grace period of ForceRelease or of RequestYield. Stop the work within it, then send `release` for each hold of
 	// the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
 	ValidFor      *durationpb.Duration `protobuf:"bytes,4,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1733,6 +1923,89 @@ func (x *GrantLost) GetValidFor() *durationpb.Duration {
 	return nil
 }
 
+// YieldRequested asks the holder of a grant to release it. The holder may finish its work first,
+// release the grant, or ignore the request.
+type YieldRequested struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The grant; `valid_for` is unset.
+	Grant *Grant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
+	// Who asks, for people: the caller's identity, or the name that it gave. May be empty.
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// Why, for people.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How long the request stands from now on.
+	Within *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
+	// Whether the lock is taken away then: `lost` with LOST_REASON_PREEMPTED follows.
+	Preempt       bool `protobuf:"varint,5,opt,name=preempt,proto3" json:"preempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *YieldRequested) Reset() {
+	*x = YieldRequested{}
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *YieldRequested) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*YieldRequested) ProtoMessage() {}
+
+func (x *YieldRequested) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use YieldRequested.ProtoReflect.Descriptor instead.
+func (*YieldRequested) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *YieldRequested) GetGrant() *Grant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+func (x *YieldRequested) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *YieldRequested) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *YieldRequested) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+func (x *YieldRequested) GetPreempt() bool {
+	if x != nil {
+		return x.Preempt
+	}
+	return false
+}
+
 // PermitsLost reports a grant of permits that the session no longer holds.
 type PermitsLost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1746,7 +2019,7 @@ type PermitsLost struct {
 
 func (x *PermitsLost) Reset() {
 	*x = PermitsLost{}
-	mi := &file_lockkeeper_v1_session_proto_msgTypes[10]
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +2031,7 @@ func (x *PermitsLost) String() string {
 func (*PermitsLost) ProtoMessage() {}
 
 func (x *PermitsLost) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_session_proto_msgTypes[10]
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +2044,7 @@ func (x *PermitsLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitsLost.ProtoReflect.Descriptor instead.
 func (*PermitsLost) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PermitsLost) GetGrant() *PermitGrant {
@@ -1799,7 +2072,7 @@ type SessionAtRisk struct {
 
 func (x *SessionAtRisk) Reset() {
 	*x = SessionAtRisk{}
-	mi := &file_lockkeeper_v1_session_proto_msgTypes[11]
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2084,7 @@ func (x *SessionAtRisk) String() string {
 func (*SessionAtRisk) ProtoMessage() {}
 
 func (x *SessionAtRisk) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_session_proto_msgTypes[11]
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2097,7 @@ func (x *SessionAtRisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionAtRisk.ProtoReflect.Descriptor instead.
 func (*SessionAtRisk) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SessionAtRisk) GetValidFor() *durationpb.Duration {
@@ -1843,7 +2116,7 @@ type SessionRecovered struct {
 
 func (x *SessionRecovered) Reset() {
 	*x = SessionRecovered{}
-	mi := &file_lockkeeper_v1_session_proto_msgTypes[12]
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +2128,7 @@ func (x *SessionRecovered) String() string {
 func (*SessionRecovered) ProtoMessage() {}
 
 func (x *SessionRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_session_proto_msgTypes[12]
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +2141,7 @@ func (x *SessionRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRecovered.ProtoReflect.Descriptor instead.
 func (*SessionRecovered) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 // SessionGoingAway reports that the coordinator is shutting down.
@@ -1880,7 +2153,7 @@ type SessionGoingAway struct {
 
 func (x *SessionGoingAway) Reset() {
 	*x = SessionGoingAway{}
-	mi := &file_lockkeeper_v1_session_proto_msgTypes[13]
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2165,7 @@ func (x *SessionGoingAway) String() string {
 func (*SessionGoingAway) ProtoMessage() {}
 
 func (x *SessionGoingAway) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_session_proto_msgTypes[13]
+	mi := &file_lockkeeper_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,14 +2178,14 @@ func (x *SessionGoingAway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionGoingAway.ProtoReflect.Descriptor instead.
 func (*SessionGoingAway) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_lockkeeper_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 var File_lockkeeper_v1_session_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1blockkeeper/v1/session.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x19lockkeeper/v1/latch.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x1dlockkeeper/v1/semaphore.proto\x1a\x19lockkeeper/v1/types.proto\"\xe5\r\n" +
+	"\x1blockkeeper/v1/session.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1clockkeeper/v1/election.proto\x1a\x19lockkeeper/v1/latch.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x1dlockkeeper/v1/semaphore.proto\x1a\x19lockkeeper/v1/types.proto\"\x8c\x10\n" +
 	"\x0eSessionRequest\x12\x13\n" +
 	"\x05op_id\x18\x01 \x01(\x04R\x04opId\x120\n" +
 	"\x04open\x18\x02 \x01(\v2\x1a.lockkeeper.v1.OpenSessionH\x00R\x04open\x126\n" +
@@ -1947,7 +2220,12 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\vawait_latch\x18  \x01(\v2 .lockkeeper.v1.AwaitLatchRequestH\x00R\n" +
 	"awaitLatch\x12L\n" +
 	"\x0edescribe_latch\x18! \x01(\v2#.lockkeeper.v1.DescribeLatchRequestH\x00R\rdescribeLatch\x12F\n" +
-	"\fdelete_latch\x18\" \x01(\v2!.lockkeeper.v1.DeleteLatchRequestH\x00R\vdeleteLatch\x12 \n" +
+	"\fdelete_latch\x18\" \x01(\v2!.lockkeeper.v1.DeleteLatchRequestH\x00R\vdeleteLatch\x12<\n" +
+	"\bcampaign\x182 \x01(\v2\x1e.lockkeeper.v1.CampaignRequestH\x00R\bcampaign\x12<\n" +
+	"\bproclaim\x183 \x01(\v2\x1e.lockkeeper.v1.ProclaimRequestH\x00R\bproclaim\x126\n" +
+	"\x06resign\x184 \x01(\v2\x1c.lockkeeper.v1.ResignRequestH\x00R\x06resign\x126\n" +
+	"\x06leader\x185 \x01(\v2\x1c.lockkeeper.v1.LeaderRequestH\x00R\x06leader\x129\n" +
+	"\aexplain\x18< \x01(\v2\x1d.lockkeeper.v1.ExplainRequestH\x00R\aexplain\x12 \n" +
 	"\vtraceparent\x18( \x01(\tR\vtraceparentB\t\n" +
 	"\arequest\"\xa1\x01\n" +
 	"\vOpenSession\x12/\n" +
@@ -1964,7 +2242,7 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\fCloseSession\"\x11\n" +
 	"\x0fCancelOperation\"\x06\n" +
 	"\x04Ping\"\x06\n" +
-	"\x04Pong\"\xe9\x12\n" +
+	"\x04Pong\"\xe9\x15\n" +
 	"\x0fSessionResponse\x12\x13\n" +
 	"\x05op_id\x18\x01 \x01(\x04R\x04opId\x126\n" +
 	"\x06opened\x18\x02 \x01(\v2\x1c.lockkeeper.v1.SessionOpenedH\x00R\x06opened\x12.\n" +
@@ -2006,7 +2284,16 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\x10latch_not_opened\x18\" \x01(\v2\x1d.lockkeeper.v1.LatchNotOpenedH\x00R\x0elatchNotOpened\x12O\n" +
 	"\x0flatch_described\x18# \x01(\v2$.lockkeeper.v1.DescribeLatchResponseH\x00R\x0elatchDescribed\x12I\n" +
 	"\rlatch_deleted\x18$ \x01(\v2\".lockkeeper.v1.DeleteLatchResponseH\x00R\flatchDeleted\x12)\n" +
-	"\x04pong\x18% \x01(\v2\x13.lockkeeper.v1.PongH\x00R\x04pongB\n" +
+	"\x04pong\x18% \x01(\v2\x13.lockkeeper.v1.PongH\x00R\x04pong\x122\n" +
+	"\aelected\x182 \x01(\v2\x16.lockkeeper.v1.ElectedH\x00R\aelected\x12A\n" +
+	"\n" +
+	"proclaimed\x183 \x01(\v2\x1f.lockkeeper.v1.ProclaimResponseH\x00R\n" +
+	"proclaimed\x12;\n" +
+	"\bresigned\x184 \x01(\v2\x1d.lockkeeper.v1.ResignResponseH\x00R\bresigned\x12@\n" +
+	"\vleader_seen\x185 \x01(\v2\x1d.lockkeeper.v1.LeaderResponseH\x00R\n" +
+	"leaderSeen\x12>\n" +
+	"\texplained\x18< \x01(\v2\x1e.lockkeeper.v1.ExplainResponseH\x00R\texplained\x12H\n" +
+	"\x0fyield_requested\x18F \x01(\v2\x1d.lockkeeper.v1.YieldRequestedH\x00R\x0eyieldRequestedB\n" +
 	"\n" +
 	"\bresponse\"\xe8\x02\n" +
 	"\rSessionOpened\x12\x1d\n" +
@@ -2022,7 +2309,13 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\x05grant\x18\x01 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\x121\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x19.lockkeeper.v1.LostReasonR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x126\n" +
-	"\tvalid_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"r\n" +
+	"\tvalid_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xb1\x01\n" +
+	"\x0eYieldRequested\x12*\n" +
+	"\x05grant\x18\x01 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x121\n" +
+	"\x06within\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x18\n" +
+	"\apreempt\x18\x05 \x01(\bR\apreempt\"r\n" +
 	"\vPermitsLost\x120\n" +
 	"\x05grant\x18\x01 \x01(\v2\x1a.lockkeeper.v1.PermitGrantR\x05grant\x121\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x19.lockkeeper.v1.LostReasonR\x06reason\"G\n" +
@@ -2049,7 +2342,7 @@ func file_lockkeeper_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_lockkeeper_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockkeeper_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_lockkeeper_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_lockkeeper_v1_session_proto_goTypes = []any{
 	(OnDisconnect)(0),                 // 0: lockkeeper.v1.OnDisconnect
 	(*SessionRequest)(nil),            // 1: lockkeeper.v1.SessionRequest
@@ -2062,142 +2355,166 @@ var file_lockkeeper_v1_session_proto_goTypes = []any{
 	(*SessionResponse)(nil),           // 8: lockkeeper.v1.SessionResponse
 	(*SessionOpened)(nil),             // 9: lockkeeper.v1.SessionOpened
 	(*GrantLost)(nil),                 // 10: lockkeeper.v1.GrantLost
-	(*PermitsLost)(nil),               // 11: lockkeeper.v1.PermitsLost
-	(*SessionAtRisk)(nil),             // 12: lockkeeper.v1.SessionAtRisk
-	(*SessionRecovered)(nil),          // 13: lockkeeper.v1.SessionRecovered
-	(*SessionGoingAway)(nil),          // 14: lockkeeper.v1.SessionGoingAway
-	(*AcquireRequest)(nil),            // 15: lockkeeper.v1.AcquireRequest
-	(*TryAcquireRequest)(nil),         // 16: lockkeeper.v1.TryAcquireRequest
-	(*ReleaseRequest)(nil),            // 17: lockkeeper.v1.ReleaseRequest
-	(*RenewRequest)(nil),              // 18: lockkeeper.v1.RenewRequest
-	(*DescribeRequest)(nil),           // 19: lockkeeper.v1.DescribeRequest
-	(*CheckTokenRequest)(nil),         // 20: lockkeeper.v1.CheckTokenRequest
-	(*AcquireAllRequest)(nil),         // 21: lockkeeper.v1.AcquireAllRequest
-	(*TryAcquireAllRequest)(nil),      // 22: lockkeeper.v1.TryAcquireAllRequest
-	(*ReleaseAllRequest)(nil),         // 23: lockkeeper.v1.ReleaseAllRequest
-	(*AcquirePermitsRequest)(nil),     // 24: lockkeeper.v1.AcquirePermitsRequest
-	(*TryAcquirePermitsRequest)(nil),  // 25: lockkeeper.v1.TryAcquirePermitsRequest
-	(*ReleasePermitsRequest)(nil),     // 26: lockkeeper.v1.ReleasePermitsRequest
-	(*RenewPermitsRequest)(nil),       // 27: lockkeeper.v1.RenewPermitsRequest
-	(*SetPermitsRequest)(nil),         // 28: lockkeeper.v1.SetPermitsRequest
-	(*DescribeSemaphoreRequest)(nil),  // 29: lockkeeper.v1.DescribeSemaphoreRequest
-	(*SetCountRequest)(nil),           // 30: lockkeeper.v1.SetCountRequest
-	(*CountDownRequest)(nil),          // 31: lockkeeper.v1.CountDownRequest
-	(*AwaitLatchRequest)(nil),         // 32: lockkeeper.v1.AwaitLatchRequest
-	(*DescribeLatchRequest)(nil),      // 33: lockkeeper.v1.DescribeLatchRequest
-	(*DeleteLatchRequest)(nil),        // 34: lockkeeper.v1.DeleteLatchRequest
-	(*durationpb.Duration)(nil),       // 35: google.protobuf.Duration
-	(*Grant)(nil),                     // 36: lockkeeper.v1.Grant
-	(*PermitGrant)(nil),               // 37: lockkeeper.v1.PermitGrant
-	(*Waiting)(nil),                   // 38: lockkeeper.v1.Waiting
-	(*NotGranted)(nil),                // 39: lockkeeper.v1.NotGranted
-	(*TryAcquireResponse)(nil),        // 40: lockkeeper.v1.TryAcquireResponse
-	(*ReleaseResponse)(nil),           // 41: lockkeeper.v1.ReleaseResponse
-	(*RenewResponse)(nil),             // 42: lockkeeper.v1.RenewResponse
-	(*DescribeResponse)(nil),          // 43: lockkeeper.v1.DescribeResponse
-	(*CheckTokenResponse)(nil),        // 44: lockkeeper.v1.CheckTokenResponse
-	(*status.Status)(nil),             // 45: google.rpc.Status
-	(*WaitingForAll)(nil),             // 46: lockkeeper.v1.WaitingForAll
-	(*GrantedAll)(nil),                // 47: lockkeeper.v1.GrantedAll
-	(*TryAcquireAllResponse)(nil),     // 48: lockkeeper.v1.TryAcquireAllResponse
-	(*ReleaseAllResponse)(nil),        // 49: lockkeeper.v1.ReleaseAllResponse
-	(*WaitingForPermits)(nil),         // 50: lockkeeper.v1.WaitingForPermits
-	(*PermitsNotGranted)(nil),         // 51: lockkeeper.v1.PermitsNotGranted
-	(*TryAcquirePermitsResponse)(nil), // 52: lockkeeper.v1.TryAcquirePermitsResponse
-	(*ReleasePermitsResponse)(nil),    // 53: lockkeeper.v1.ReleasePermitsResponse
-	(*RenewPermitsResponse)(nil),      // 54: lockkeeper.v1.RenewPermitsResponse
-	(*SetPermitsResponse)(nil),        // 55: lockkeeper.v1.SetPermitsResponse
-	(*DescribeSemaphoreResponse)(nil), // 56: lockkeeper.v1.DescribeSemaphoreResponse
-	(*SetCountResponse)(nil),          // 57: lockkeeper.v1.SetCountResponse
-	(*CountDownResponse)(nil),         // 58: lockkeeper.v1.CountDownResponse
-	(*WaitingForLatch)(nil),           // 59: lockkeeper.v1.WaitingForLatch
-	(*LatchOpened)(nil),               // 60: lockkeeper.v1.LatchOpened
-	(*LatchNotOpened)(nil),            // 61: lockkeeper.v1.LatchNotOpened
-	(*DescribeLatchResponse)(nil),     // 62: lockkeeper.v1.DescribeLatchResponse
-	(*DeleteLatchResponse)(nil),       // 63: lockkeeper.v1.DeleteLatchResponse
-	(LostReason)(0),                   // 64: lockkeeper.v1.LostReason
+	(*YieldRequested)(nil),            // 11: lockkeeper.v1.YieldRequested
+	(*PermitsLost)(nil),               // 12: lockkeeper.v1.PermitsLost
+	(*SessionAtRisk)(nil),             // 13: lockkeeper.v1.SessionAtRisk
+	(*SessionRecovered)(nil),          // 14: lockkeeper.v1.SessionRecovered
+	(*SessionGoingAway)(nil),          // 15: lockkeeper.v1.SessionGoingAway
+	(*AcquireRequest)(nil),            // 16: lockkeeper.v1.AcquireRequest
+	(*TryAcquireRequest)(nil),         // 17: lockkeeper.v1.TryAcquireRequest
+	(*ReleaseRequest)(nil),            // 18: lockkeeper.v1.ReleaseRequest
+	(*RenewRequest)(nil),              // 19: lockkeeper.v1.RenewRequest
+	(*DescribeRequest)(nil),           // 20: lockkeeper.v1.DescribeRequest
+	(*CheckTokenRequest)(nil),         // 21: lockkeeper.v1.CheckTokenRequest
+	(*AcquireAllRequest)(nil),         // 22: lockkeeper.v1.AcquireAllRequest
+	(*TryAcquireAllRequest)(nil),      // 23: lockkeeper.v1.TryAcquireAllRequest
+	(*ReleaseAllRequest)(nil),         // 24: lockkeeper.v1.ReleaseAllRequest
+	(*AcquirePermitsRequest)(nil),     // 25: lockkeeper.v1.AcquirePermitsRequest
+	(*TryAcquirePermitsRequest)(nil),  // 26: lockkeeper.v1.TryAcquirePermitsRequest
+	(*ReleasePermitsRequest)(nil),     // 27: lockkeeper.v1.ReleasePermitsRequest
+	(*RenewPermitsRequest)(nil),       // 28: lockkeeper.v1.RenewPermitsRequest
+	(*SetPermitsRequest)(nil),         // 29: lockkeeper.v1.SetPermitsRequest
+	(*DescribeSemaphoreRequest)(nil),  // 30: lockkeeper.v1.DescribeSemaphoreRequest
+	(*SetCountRequest)(nil),           // 31: lockkeeper.v1.SetCountRequest
+	(*CountDownRequest)(nil),          // 32: lockkeeper.v1.CountDownRequest
+	(*AwaitLatchRequest)(nil),         // 33: lockkeeper.v1.AwaitLatchRequest
+	(*DescribeLatchRequest)(nil),      // 34: lockkeeper.v1.DescribeLatchRequest
+	(*DeleteLatchRequest)(nil),        // 35: lockkeeper.v1.DeleteLatchRequest
+	(*CampaignRequest)(nil),           // 36: lockkeeper.v1.CampaignRequest
+	(*ProclaimRequest)(nil),           // 37: lockkeeper.v1.ProclaimRequest
+	(*ResignRequest)(nil),             // 38: lockkeeper.v1.ResignRequest
+	(*LeaderRequest)(nil),             // 39: lockkeeper.v1.LeaderRequest
+	(*ExplainRequest)(nil),            // 40: lockkeeper.v1.ExplainRequest
+	(*durationpb.Duration)(nil),       // 41: google.protobuf.Duration
+	(*Grant)(nil),                     // 42: lockkeeper.v1.Grant
+	(*PermitGrant)(nil),               // 43: lockkeeper.v1.PermitGrant
+	(*Waiting)(nil),                   // 44: lockkeeper.v1.Waiting
+	(*NotGranted)(nil),                // 45: lockkeeper.v1.NotGranted
+	(*TryAcquireResponse)(nil),        // 46: lockkeeper.v1.TryAcquireResponse
+	(*ReleaseResponse)(nil),           // 47: lockkeeper.v1.ReleaseResponse
+	(*RenewResponse)(nil),             // 48: lockkeeper.v1.RenewResponse
+	(*DescribeResponse)(nil),          // 49: lockkeeper.v1.DescribeResponse
+	(*CheckTokenResponse)(nil),        // 50: lockkeeper.v1.CheckTokenResponse
+	(*status.Status)(nil),             // 51: google.rpc.Status
+	(*WaitingForAll)(nil),             // 52: lockkeeper.v1.WaitingForAll
+	(*GrantedAll)(nil),                // 53: lockkeeper.v1.GrantedAll
+	(*TryAcquireAllResponse)(nil),     // 54: lockkeeper.v1.TryAcquireAllResponse
+	(*ReleaseAllResponse)(nil),        // 55: lockkeeper.v1.ReleaseAllResponse
+	(*WaitingForPermits)(nil),         // 56: lockkeeper.v1.WaitingForPermits
+	(*PermitsNotGranted)(nil),         // 57: lockkeeper.v1.PermitsNotGranted
+	(*TryAcquirePermitsResponse)(nil), // 58: lockkeeper.v1.TryAcquirePermitsResponse
+	(*ReleasePermitsResponse)(nil),    // 59: lockkeeper.v1.ReleasePermitsResponse
+	(*RenewPermitsResponse)(nil),      // 60: lockkeeper.v1.RenewPermitsResponse
+	(*SetPermitsResponse)(nil),        // 61: lockkeeper.v1.SetPermitsResponse
+	(*DescribeSemaphoreResponse)(nil), // 62: lockkeeper.v1.DescribeSemaphoreResponse
+	(*SetCountResponse)(nil),          // 63: lockkeeper.v1.SetCountResponse
+	(*CountDownResponse)(nil),         // 64: lockkeeper.v1.CountDownResponse
+	(*WaitingForLatch)(nil),           // 65: lockkeeper.v1.WaitingForLatch
+	(*LatchOpened)(nil),               // 66: lockkeeper.v1.LatchOpened
+	(*LatchNotOpened)(nil),            // 67: lockkeeper.v1.LatchNotOpened
+	(*DescribeLatchResponse)(nil),     // 68: lockkeeper.v1.DescribeLatchResponse
+	(*DeleteLatchResponse)(nil),       // 69: lockkeeper.v1.DeleteLatchResponse
+	(*Elected)(nil),                   // 70: lockkeeper.v1.Elected
+	(*ProclaimResponse)(nil),          // 71: lockkeeper.v1.ProclaimResponse
+	(*ResignResponse)(nil),            // 72: lockkeeper.v1.ResignResponse
+	(*LeaderResponse)(nil),            // 73: lockkeeper.v1.LeaderResponse
+	(*ExplainResponse)(nil),           // 74: lockkeeper.v1.ExplainResponse
+	(LostReason)(0),                   // 75: lockkeeper.v1.LostReason
 }
 var file_lockkeeper_v1_session_proto_depIdxs = []int32{
 	2,  // 0: lockkeeper.v1.SessionRequest.open:type_name -> lockkeeper.v1.OpenSession
 	3,  // 1: lockkeeper.v1.SessionRequest.resume:type_name -> lockkeeper.v1.ResumeSession
 	4,  // 2: lockkeeper.v1.SessionRequest.close:type_name -> lockkeeper.v1.CloseSession
-	15, // 3: lockkeeper.v1.SessionRequest.acquire:type_name -> lockkeeper.v1.AcquireRequest
-	16, // 4: lockkeeper.v1.SessionRequest.try_acquire:type_name -> lockkeeper.v1.TryAcquireRequest
-	17, // 5: lockkeeper.v1.SessionRequest.release:type_name -> lockkeeper.v1.ReleaseRequest
-	18, // 6: lockkeeper.v1.SessionRequest.renew:type_name -> lockkeeper.v1.RenewRequest
-	19, // 7: lockkeeper.v1.SessionRequest.describe:type_name -> lockkeeper.v1.DescribeRequest
-	20, // 8: lockkeeper.v1.SessionRequest.check_token:type_name -> lockkeeper.v1.CheckTokenRequest
+	16, // 3: lockkeeper.v1.SessionRequest.acquire:type_name -> lockkeeper.v1.AcquireRequest
+	17, // 4: lockkeeper.v1.SessionRequest.try_acquire:type_name -> lockkeeper.v1.TryAcquireRequest
+	18, // 5: lockkeeper.v1.SessionRequest.release:type_name -> lockkeeper.v1.ReleaseRequest
+	19, // 6: lockkeeper.v1.SessionRequest.renew:type_name -> lockkeeper.v1.RenewRequest
+	20, // 7: lockkeeper.v1.SessionRequest.describe:type_name -> lockkeeper.v1.DescribeRequest
+	21, // 8: lockkeeper.v1.SessionRequest.check_token:type_name -> lockkeeper.v1.CheckTokenRequest
 	5,  // 9: lockkeeper.v1.SessionRequest.cancel:type_name -> lockkeeper.v1.CancelOperation
-	21, // 10: lockkeeper.v1.SessionRequest.acquire_all:type_name -> lockkeeper.v1.AcquireAllRequest
-	22, // 11: lockkeeper.v1.SessionRequest.try_acquire_all:type_name -> lockkeeper.v1.TryAcquireAllRequest
-	23, // 12: lockkeeper.v1.SessionRequest.release_all:type_name -> lockkeeper.v1.ReleaseAllRequest
+	22, // 10: lockkeeper.v1.SessionRequest.acquire_all:type_name -> lockkeeper.v1.AcquireAllRequest
+	23, // 11: lockkeeper.v1.SessionRequest.try_acquire_all:type_name -> lockkeeper.v1.TryAcquireAllRequest
+	24, // 12: lockkeeper.v1.SessionRequest.release_all:type_name -> lockkeeper.v1.ReleaseAllRequest
 	6,  // 13: lockkeeper.v1.SessionRequest.ping:type_name -> lockkeeper.v1.Ping
-	24, // 14: lockkeeper.v1.SessionRequest.acquire_permits:type_name -> lockkeeper.v1.AcquirePermitsRequest
-	25, // 15: lockkeeper.v1.SessionRequest.try_acquire_permits:type_name -> lockkeeper.v1.TryAcquirePermitsRequest
-	26, // 16: lockkeeper.v1.SessionRequest.release_permits:type_name -> lockkeeper.v1.ReleasePermitsRequest
-	27, // 17: lockkeeper.v1.SessionRequest.renew_permits:type_name -> lockkeeper.v1.RenewPermitsRequest
-	28, // 18: lockkeeper.v1.SessionRequest.set_permits:type_name -> lockkeeper.v1.SetPermitsRequest
-	29, // 19: lockkeeper.v1.SessionRequest.describe_semaphore:type_name -> lockkeeper.v1.DescribeSemaphoreRequest
-	30, // 20: lockkeeper.v1.SessionRequest.set_count:type_name -> lockkeeper.v1.SetCountRequest
-	31, // 21: lockkeeper.v1.SessionRequest.count_down:type_name -> lockkeeper.v1.CountDownRequest
-	32, // 22: lockkeeper.v1.SessionRequest.await_latch:type_name -> lockkeeper.v1.AwaitLatchRequest
-	33, // 23: lockkeeper.v1.SessionRequest.describe_latch:type_name -> lockkeeper.v1.DescribeLatchRequest
-	34, // 24: lockkeeper.v1.SessionRequest.delete_latch:type_name -> lockkeeper.v1.DeleteLatchRequest
-	35, // 25: lockkeeper.v1.OpenSession.lease:type_name -> google.protobuf.Duration
-	0,  // 26: lockkeeper.v1.OpenSession.on_disconnect:type_name -> lockkeeper.v1.OnDisconnect
-	36, // 27: lockkeeper.v1.ResumeSession.grants:type_name -> lockkeeper.v1.Grant
-	37, // 28: lockkeeper.v1.ResumeSession.permits:type_name -> lockkeeper.v1.PermitGrant
-	9,  // 29: lockkeeper.v1.SessionResponse.opened:type_name -> lockkeeper.v1.SessionOpened
-	10, // 30: lockkeeper.v1.SessionResponse.lost:type_name -> lockkeeper.v1.GrantLost
-	12, // 31: lockkeeper.v1.SessionResponse.at_risk:type_name -> lockkeeper.v1.SessionAtRisk
-	13, // 32: lockkeeper.v1.SessionResponse.recovered:type_name -> lockkeeper.v1.SessionRecovered
-	14, // 33: lockkeeper.v1.SessionResponse.going_away:type_name -> lockkeeper.v1.SessionGoingAway
-	38, // 34: lockkeeper.v1.SessionResponse.waiting:type_name -> lockkeeper.v1.Waiting
-	36, // 35: lockkeeper.v1.SessionResponse.granted:type_name -> lockkeeper.v1.Grant
-	39, // 36: lockkeeper.v1.SessionResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	40, // 37: lockkeeper.v1.SessionResponse.tried:type_name -> lockkeeper.v1.TryAcquireResponse
-	41, // 38: lockkeeper.v1.SessionResponse.released:type_name -> lockkeeper.v1.ReleaseResponse
-	42, // 39: lockkeeper.v1.SessionResponse.renewed:type_name -> lockkeeper.v1.RenewResponse
-	43, // 40: lockkeeper.v1.SessionResponse.described:type_name -> lockkeeper.v1.DescribeResponse
-	44, // 41: lockkeeper.v1.SessionResponse.token_checked:type_name -> lockkeeper.v1.CheckTokenResponse
-	45, // 42: lockkeeper.v1.SessionResponse.failed:type_name -> google.rpc.Status
-	46, // 43: lockkeeper.v1.SessionResponse.waiting_for_all:type_name -> lockkeeper.v1.WaitingForAll
-	47, // 44: lockkeeper.v1.SessionResponse.granted_all:type_name -> lockkeeper.v1.GrantedAll
-	48, // 45: lockkeeper.v1.SessionResponse.tried_all:type_name -> lockkeeper.v1.TryAcquireAllResponse
-	49, // 46: lockkeeper.v1.SessionResponse.released_all:type_name -> lockkeeper.v1.ReleaseAllResponse
-	50, // 47: lockkeeper.v1.SessionResponse.waiting_for_permits:type_name -> lockkeeper.v1.WaitingForPermits
-	37, // 48: lockkeeper.v1.SessionResponse.permits_granted:type_name -> lockkeeper.v1.PermitGrant
-	51, // 49: lockkeeper.v1.SessionResponse.permits_not_granted:type_name -> lockkeeper.v1.PermitsNotGranted
-	52, // 50: lockkeeper.v1.SessionResponse.permits_tried:type_name -> lockkeeper.v1.TryAcquirePermitsResponse
-	53, // 51: lockkeeper.v1.SessionResponse.permits_released:type_name -> lockkeeper.v1.ReleasePermitsResponse
-	54, // 52: lockkeeper.v1.SessionResponse.permits_renewed:type_name -> lockkeeper.v1.RenewPermitsResponse
-	55, // 53: lockkeeper.v1.SessionResponse.permits_set:type_name -> lockkeeper.v1.SetPermitsResponse
-	56, // 54: lockkeeper.v1.SessionResponse.semaphore_described:type_name -> lockkeeper.v1.DescribeSemaphoreResponse
-	11, // 55: lockkeeper.v1.SessionResponse.permits_lost:type_name -> lockkeeper.v1.PermitsLost
-	57, // 56: lockkeeper.v1.SessionResponse.count_set:type_name -> lockkeeper.v1.SetCountResponse
-	58, // 57: lockkeeper.v1.SessionResponse.counted_down:type_name -> lockkeeper.v1.CountDownResponse
-	59, // 58: lockkeeper.v1.SessionResponse.waiting_for_latch:type_name -> lockkeeper.v1.WaitingForLatch
-	60, // 59: lockkeeper.v1.SessionResponse.latch_opened:type_name -> lockkeeper.v1.LatchOpened
-	61, // 60: lockkeeper.v1.SessionResponse.latch_not_opened:type_name -> lockkeeper.v1.LatchNotOpened
-	62, // 61: lockkeeper.v1.SessionResponse.latch_described:type_name -> lockkeeper.v1.DescribeLatchResponse
-	63, // 62: lockkeeper.v1.SessionResponse.latch_deleted:type_name -> lockkeeper.v1.DeleteLatchResponse
-	7,  // 63: lockkeeper.v1.SessionResponse.pong:type_name -> lockkeeper.v1.Pong
-	35, // 64: lockkeeper.v1.SessionOpened.lease:type_name -> google.protobuf.Duration
-	36, // 65: lockkeeper.v1.SessionOpened.grants:type_name -> lockkeeper.v1.Grant
-	37, // 66: lockkeeper.v1.SessionOpened.permits:type_name -> lockkeeper.v1.PermitGrant
-	35, // 67: lockkeeper.v1.SessionOpened.ping_interval:type_name -> google.protobuf.Duration
-	35, // 68: lockkeeper.v1.SessionOpened.renew_interval:type_name -> google.protobuf.Duration
-	36, // 69: lockkeeper.v1.GrantLost.grant:type_name -> lockkeeper.v1.Grant
-	64, // 70: lockkeeper.v1.GrantLost.reason:type_name -> lockkeeper.v1.LostReason
-	35, // 71: lockkeeper.v1.GrantLost.valid_for:type_name -> google.protobuf.Duration
-	37, // 72: lockkeeper.v1.PermitsLost.grant:type_name -> lockkeeper.v1.PermitGrant
-	64, // 73: lockkeeper.v1.PermitsLost.reason:type_name -> lockkeeper.v1.LostReason
-	35, // 74: lockkeeper.v1.SessionAtRisk.valid_for:type_name -> google.protobuf.Duration
-	75, // [75:75] is the sub-list for method output_type
-	75, // [75:75] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	25, // 14: lockkeeper.v1.SessionRequest.acquire_permits:type_name -> lockkeeper.v1.AcquirePermitsRequest
+	26, // 15: lockkeeper.v1.SessionRequest.try_acquire_permits:type_name -> lockkeeper.v1.TryAcquirePermitsRequest
+	27, // 16: lockkeeper.v1.SessionRequest.release_permits:type_name -> lockkeeper.v1.ReleasePermitsRequest
+	28, // 17: lockkeeper.v1.SessionRequest.renew_permits:type_name -> lockkeeper.v1.RenewPermitsRequest
+	29, // 18: lockkeeper.v1.SessionRequest.set_permits:type_name -> lockkeeper.v1.SetPermitsRequest
+	30, // 19: lockkeeper.v1.SessionRequest.describe_semaphore:type_name -> lockkeeper.v1.DescribeSemaphoreRequest
+	31, // 20: lockkeeper.v1.SessionRequest.set_count:type_name -> lockkeeper.v1.SetCountRequest
+	32, // 21: lockkeeper.v1.SessionRequest.count_down:type_name -> lockkeeper.v1.CountDownRequest
+	33, // 22: lockkeeper.v1.SessionRequest.await_latch:type_name -> lockkeeper.v1.AwaitLatchRequest
+	34, // 23: lockkeeper.v1.SessionRequest.describe_latch:type_name -> lockkeeper.v1.DescribeLatchRequest
+	35, // 24: lockkeeper.v1.SessionRequest.delete_latch:type_name -> lockkeeper.v1.DeleteLatchRequest
+	36, // 25: lockkeeper.v1.SessionRequest.campaign:type_name -> lockkeeper.v1.CampaignRequest
+	37, // 26: lockkeeper.v1.SessionRequest.proclaim:type_name -> lockkeeper.v1.ProclaimRequest
+	38, // 27: lockkeeper.v1.SessionRequest.resign:type_name -> lockkeeper.v1.ResignRequest
+	39, // 28: lockkeeper.v1.SessionRequest.leader:type_name -> lockkeeper.v1.LeaderRequest
+	40, // 29: lockkeeper.v1.SessionRequest.explain:type_name -> lockkeeper.v1.ExplainRequest
+	41, // 30: lockkeeper.v1.OpenSession.lease:type_name -> google.protobuf.Duration
+	0,  // 31: lockkeeper.v1.OpenSession.on_disconnect:type_name -> lockkeeper.v1.OnDisconnect
+	42, // 32: lockkeeper.v1.ResumeSession.grants:type_name -> lockkeeper.v1.Grant
+	43, // 33: lockkeeper.v1.ResumeSession.permits:type_name -> lockkeeper.v1.PermitGrant
+	9,  // 34: lockkeeper.v1.SessionResponse.opened:type_name -> lockkeeper.v1.SessionOpened
+	10, // 35: lockkeeper.v1.SessionResponse.lost:type_name -> lockkeeper.v1.GrantLost
+	13, // 36: lockkeeper.v1.SessionResponse.at_risk:type_name -> lockkeeper.v1.SessionAtRisk
+	14, // 37: lockkeeper.v1.SessionResponse.recovered:type_name -> lockkeeper.v1.SessionRecovered
+	15, // 38: lockkeeper.v1.SessionResponse.going_away:type_name -> lockkeeper.v1.SessionGoingAway
+	44, // 39: lockkeeper.v1.SessionResponse.waiting:type_name -> lockkeeper.v1.Waiting
+	42, // 40: lockkeeper.v1.SessionResponse.granted:type_name -> lockkeeper.v1.Grant
+	45, // 41: lockkeeper.v1.SessionResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	46, // 42: lockkeeper.v1.SessionResponse.tried:type_name -> lockkeeper.v1.TryAcquireResponse
+	47, // 43: lockkeeper.v1.SessionResponse.released:type_name -> lockkeeper.v1.ReleaseResponse
+	48, // 44: lockkeeper.v1.SessionResponse.renewed:type_name -> lockkeeper.v1.RenewResponse
+	49, // 45: lockkeeper.v1.SessionResponse.described:type_name -> lockkeeper.v1.DescribeResponse
+	50, // 46: lockkeeper.v1.SessionResponse.token_checked:type_name -> lockkeeper.v1.CheckTokenResponse
+	51, // 47: lockkeeper.v1.SessionResponse.failed:type_name -> google.rpc.Status
+	52, // 48: lockkeeper.v1.SessionResponse.waiting_for_all:type_name -> lockkeeper.v1.WaitingForAll
+	53, // 49: lockkeeper.v1.SessionResponse.granted_all:type_name -> lockkeeper.v1.GrantedAll
+	54, // 50: lockkeeper.v1.SessionResponse.tried_all:type_name -> lockkeeper.v1.TryAcquireAllResponse
+	55, // 51: lockkeeper.v1.SessionResponse.released_all:type_name -> lockkeeper.v1.ReleaseAllResponse
+	56, // 52: lockkeeper.v1.SessionResponse.waiting_for_permits:type_name -> lockkeeper.v1.WaitingForPermits
+	43, // 53: lockkeeper.v1.SessionResponse.permits_granted:type_name -> lockkeeper.v1.PermitGrant
+	57, // 54: lockkeeper.v1.SessionResponse.permits_not_granted:type_name -> lockkeeper.v1.PermitsNotGranted
+	58, // 55: lockkeeper.v1.SessionResponse.permits_tried:type_name -> lockkeeper.v1.TryAcquirePermitsResponse
+	59, // 56: lockkeeper.v1.SessionResponse.permits_released:type_name -> lockkeeper.v1.ReleasePermitsResponse
+	60, // 57: lockkeeper.v1.SessionResponse.permits_renewed:type_name -> lockkeeper.v1.RenewPermitsResponse
+	61, // 58: lockkeeper.v1.SessionResponse.permits_set:type_name -> lockkeeper.v1.SetPermitsResponse
+	62, // 59: lockkeeper.v1.SessionResponse.semaphore_described:type_name -> lockkeeper.v1.DescribeSemaphoreResponse
+	12, // 60: lockkeeper.v1.SessionResponse.permits_lost:type_name -> lockkeeper.v1.PermitsLost
+	63, // 61: lockkeeper.v1.SessionResponse.count_set:type_name -> lockkeeper.v1.SetCountResponse
+	64, // 62: lockkeeper.v1.SessionResponse.counted_down:type_name -> lockkeeper.v1.CountDownResponse
+	65, // 63: lockkeeper.v1.SessionResponse.waiting_for_latch:type_name -> lockkeeper.v1.WaitingForLatch
+	66, // 64: lockkeeper.v1.SessionResponse.latch_opened:type_name -> lockkeeper.v1.LatchOpened
+	67, // 65: lockkeeper.v1.SessionResponse.latch_not_opened:type_name -> lockkeeper.v1.LatchNotOpened
+	68, // 66: lockkeeper.v1.SessionResponse.latch_described:type_name -> lockkeeper.v1.DescribeLatchResponse
+	69, // 67: lockkeeper.v1.SessionResponse.latch_deleted:type_name -> lockkeeper.v1.DeleteLatchResponse
+	7,  // 68: lockkeeper.v1.SessionResponse.pong:type_name -> lockkeeper.v1.Pong
+	70, // 69: lockkeeper.v1.SessionResponse.elected:type_name -> lockkeeper.v1.Elected
+	71, // 70: lockkeeper.v1.SessionResponse.proclaimed:type_name -> lockkeeper.v1.ProclaimResponse
+	72, // 71: lockkeeper.v1.SessionResponse.resigned:type_name -> lockkeeper.v1.ResignResponse
+	73, // 72: lockkeeper.v1.SessionResponse.leader_seen:type_name -> lockkeeper.v1.LeaderResponse
+	74, // 73: lockkeeper.v1.SessionResponse.explained:type_name -> lockkeeper.v1.ExplainResponse
+	11, // 74: lockkeeper.v1.SessionResponse.yield_requested:type_name -> lockkeeper.v1.YieldRequested
+	41, // 75: lockkeeper.v1.SessionOpened.lease:type_name -> google.protobuf.Duration
+	42, // 76: lockkeeper.v1.SessionOpened.grants:type_name -> lockkeeper.v1.Grant
+	43, // 77: lockkeeper.v1.SessionOpened.permits:type_name -> lockkeeper.v1.PermitGrant
+	41, // 78: lockkeeper.v1.SessionOpened.ping_interval:type_name -> google.protobuf.Duration
+	41, // 79: lockkeeper.v1.SessionOpened.renew_interval:type_name -> google.protobuf.Duration
+	42, // 80: lockkeeper.v1.GrantLost.grant:type_name -> lockkeeper.v1.Grant
+	75, // 81: lockkeeper.v1.GrantLost.reason:type_name -> lockkeeper.v1.LostReason
+	41, // 82: lockkeeper.v1.GrantLost.valid_for:type_name -> google.protobuf.Duration
+	42, // 83: lockkeeper.v1.YieldRequested.grant:type_name -> lockkeeper.v1.Grant
+	41, // 84: lockkeeper.v1.YieldRequested.within:type_name -> google.protobuf.Duration
+	43, // 85: lockkeeper.v1.PermitsLost.grant:type_name -> lockkeeper.v1.PermitGrant
+	75, // 86: lockkeeper.v1.PermitsLost.reason:type_name -> lockkeeper.v1.LostReason
+	41, // 87: lockkeeper.v1.SessionAtRisk.valid_for:type_name -> google.protobuf.Duration
+	88, // [88:88] is the sub-list for method output_type
+	88, // [88:88] is the sub-list for method input_type
+	88, // [88:88] is the sub-list for extension type_name
+	88, // [88:88] is the sub-list for extension extendee
+	0,  // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_session_proto_init() }
@@ -2205,6 +2522,7 @@ func file_lockkeeper_v1_session_proto_init() {
 	if File_lockkeeper_v1_session_proto != nil {
 		return
 	}
+	file_lockkeeper_v1_election_proto_init()
 	file_lockkeeper_v1_latch_proto_init()
 	file_lockkeeper_v1_lock_proto_init()
 	file_lockkeeper_v1_semaphore_proto_init()
@@ -2235,6 +2553,11 @@ func file_lockkeeper_v1_session_proto_init() {
 		(*SessionRequest_AwaitLatch)(nil),
 		(*SessionRequest_DescribeLatch)(nil),
 		(*SessionRequest_DeleteLatch)(nil),
+		(*SessionRequest_Campaign)(nil),
+		(*SessionRequest_Proclaim)(nil),
+		(*SessionRequest_Resign)(nil),
+		(*SessionRequest_Leader)(nil),
+		(*SessionRequest_Explain)(nil),
 	}
 	file_lockkeeper_v1_session_proto_msgTypes[7].OneofWrappers = []any{
 		(*SessionResponse_Opened)(nil),
@@ -2272,6 +2595,12 @@ func file_lockkeeper_v1_session_proto_init() {
 		(*SessionResponse_LatchDescribed)(nil),
 		(*SessionResponse_LatchDeleted)(nil),
 		(*SessionResponse_Pong)(nil),
+		(*SessionResponse_Elected)(nil),
+		(*SessionResponse_Proclaimed)(nil),
+		(*SessionResponse_Resigned)(nil),
+		(*SessionResponse_LeaderSeen)(nil),
+		(*SessionResponse_Explained)(nil),
+		(*SessionResponse_YieldRequested)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2279,7 +2608,7 @@ func file_lockkeeper_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockkeeper_v1_session_proto_rawDesc), len(file_lockkeeper_v1_session_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -110,6 +110,9 @@ const (
 	LostReason_LOST_REASON_FORCE_RELEASED LostReason = 4
 	// The store's clock stepped forward, which ended the lease before its time.
 	LostReason_LOST_REASON_CLOCK_STEPPED LostReason = 5
+	// The holder was asked to yield the lock (LockService.RequestYield with `preempt`), and still held
+	// it when the time was over.
+	LostReason_LOST_REASON_PREEMPTED LostReason = 6
 )
 
 // Enum value maps for LostReason.
@@ -121,6 +124,7 @@ var (
 		3: "LOST_REASON_STORE_UNREACHABLE",
 		4: "LOST_REASON_FORCE_RELEASED",
 		5: "LOST_REASON_CLOCK_STEPPED",
+		6: "LOST_REASON_PREEMPTED",
 	}
 	LostReason_value = map[string]int32{
 		"LOST_REASON_UNSPECIFIED":       0,
@@ -129,6 +133,7 @@ var (
 		"LOST_REASON_STORE_UNREACHABLE": 3,
 		"LOST_REASON_FORCE_RELEASED":    4,
 		"LOST_REASON_CLOCK_STEPPED":     5,
+		"LOST_REASON_PREEMPTED":         6,
 	}
 )
 
@@ -169,6 +174,8 @@ const (
 	NotGrantedReason_NOT_GRANTED_REASON_WAIT_TIMEOUT NotGrantedReason = 1
 	// A `cancel` frame cancelled the wait. Only on a session's stream.
 	NotGrantedReason_NOT_GRANTED_REASON_CANCELLED NotGrantedReason = 2
+	// The wait was part of a deadlock, and its request set `end_on_deadlock`.
+	NotGrantedReason_NOT_GRANTED_REASON_DEADLOCK NotGrantedReason = 3
 )
 
 // Enum value maps for NotGrantedReason.
@@ -177,11 +184,13 @@ var (
 		0: "NOT_GRANTED_REASON_UNSPECIFIED",
 		1: "NOT_GRANTED_REASON_WAIT_TIMEOUT",
 		2: "NOT_GRANTED_REASON_CANCELLED",
+		3: "NOT_GRANTED_REASON_DEADLOCK",
 	}
 	NotGrantedReason_value = map[string]int32{
 		"NOT_GRANTED_REASON_UNSPECIFIED":  0,
 		"NOT_GRANTED_REASON_WAIT_TIMEOUT": 1,
 		"NOT_GRANTED_REASON_CANCELLED":    2,
+		"NOT_GRANTED_REASON_DEADLOCK":     3,
 	}
 )
 
@@ -656,7 +665,7 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"\x13LOCK_MODE_EXCLUSIVE\x10\x01\x12\x12\n" +
 	"\x0eLOCK_MODE_FAIR\x10\x02\x12\x12\n" +
 	"\x0eLOCK_MODE_READ\x10\x03\x12\x13\n" +
-	"\x0fLOCK_MODE_WRITE\x10\x04*\xc0\x01\n" +
+	"\x0fLOCK_MODE_WRITE\x10\x04*\xdb\x01\n" +
 	"\n" +
 	"LostReason\x12\x1b\n" +
 	"\x17LOST_REASON_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -664,11 +673,13 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"\x16LOST_REASON_TAKEN_OVER\x10\x02\x12!\n" +
 	"\x1dLOST_REASON_STORE_UNREACHABLE\x10\x03\x12\x1e\n" +
 	"\x1aLOST_REASON_FORCE_RELEASED\x10\x04\x12\x1d\n" +
-	"\x19LOST_REASON_CLOCK_STEPPED\x10\x05*}\n" +
+	"\x19LOST_REASON_CLOCK_STEPPED\x10\x05\x12\x19\n" +
+	"\x15LOST_REASON_PREEMPTED\x10\x06*\x9e\x01\n" +
 	"\x10NotGrantedReason\x12\"\n" +
 	"\x1eNOT_GRANTED_REASON_UNSPECIFIED\x10\x00\x12#\n" +
 	"\x1fNOT_GRANTED_REASON_WAIT_TIMEOUT\x10\x01\x12 \n" +
-	"\x1cNOT_GRANTED_REASON_CANCELLED\x10\x02B[\n" +
+	"\x1cNOT_GRANTED_REASON_CANCELLED\x10\x02\x12\x1f\n" +
+	"\x1bNOT_GRANTED_REASON_DEADLOCK\x10\x03B[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
 var (

@@ -49,8 +49,8 @@ async fn the_chain_goes_over_coordinators_and_says_who_why_and_since_when() {
         panic!("{held:?}")
     };
     assert_eq!((wait.name.as_str(), wait.is_holder), ("deploy", true));
-    let waited = std_duration(wait.waiting_for);
-    assert!(waited >= secs(5) && waited < secs(6), "{waited:?}");
+    let waiting_for = std_duration(wait.waiting_for);
+    assert!(waiting_for >= secs(5) && waiting_for < secs(6), "{wait:?}");
     assert_eq!(deploy.holders.len(), 1);
     assert!(deploy.holders[0].waits.is_empty());
     // Only the coordinator of the session knows since when it holds the lock.

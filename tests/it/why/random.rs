@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{SessionId, Watched, What};
 use lockkeeper_testkit::prelude::*;
 use parking_lot::Mutex;
@@ -146,7 +147,7 @@ async fn run(seed: u64) -> (Vec<Spell>, Vec<Report>) {
     for node in 0..2 {
         let (mut watcher, named, digests) =
             (watch(&world, node), Arc::clone(&named), digests.clone());
-        tokio::spawn(async move {
+        spawn_detached("watcher", async move {
             while let Ok(told) = watcher.next().await {
                 if let Watched::Delta(event) = told
                     && event.what == What::Deadlock

@@ -34,6 +34,7 @@ class WatchEvent(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WATCH_EVENT_WAIT_BEGAN: _ClassVar[WatchEvent]
     WATCH_EVENT_WAIT_ENDED: _ClassVar[WatchEvent]
     WATCH_EVENT_ABANDONED: _ClassVar[WatchEvent]
+    WATCH_EVENT_DEADLOCK: _ClassVar[WatchEvent]
 NAME_KIND_UNSPECIFIED: NameKind
 NAME_KIND_LOCK: NameKind
 NAME_KIND_READ_WRITE_LOCK: NameKind
@@ -49,6 +50,7 @@ WATCH_EVENT_LOST: WatchEvent
 WATCH_EVENT_WAIT_BEGAN: WatchEvent
 WATCH_EVENT_WAIT_ENDED: WatchEvent
 WATCH_EVENT_ABANDONED: WatchEvent
+WATCH_EVENT_DEADLOCK: WatchEvent
 
 class ListLocksRequest(_message.Message):
     __slots__ = ("prefix", "page_size", "page_token")

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AcquireRequest(_message.Message):
-    __slots__ = ("name", "mode", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note")
+    __slots__ = ("name", "mode", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "hold_at_least", "end_on_deadlock")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,8 @@ class AcquireRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    END_ON_DEADLOCK_FIELD_NUMBER: _ClassVar[int]
     name: str
     mode: _types_pb2.LockMode
     session_id: str
@@ -30,7 +32,9 @@ class AcquireRequest(_message.Message):
     request_id: str
     min_replica_acks: int
     note: _types_pb2.Note
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
+    hold_at_least: _duration_pb2.Duration
+    end_on_deadlock: bool
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., hold_at_least: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., end_on_deadlock: bool = ...) -> None: ...
 
 class AcquireResponse(_message.Message):
     __slots__ = ("waiting", "granted", "not_granted")
@@ -63,7 +67,7 @@ class NotGranted(_message.Message):
     def __init__(self, reason: _Optional[_Union[_types_pb2.NotGrantedReason, str]] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., holder_note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class TryAcquireRequest(_message.Message):
-    __slots__ = ("name", "mode", "session_id", "owner", "lease", "request_id", "min_replica_acks", "note")
+    __slots__ = ("name", "mode", "session_id", "owner", "lease", "request_id", "min_replica_acks", "note", "hold_at_least")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +76,7 @@ class TryAcquireRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_AT_LEAST_FIELD_NUMBER: _ClassVar[int]
     name: str
     mode: _types_pb2.LockMode
     session_id: str
@@ -80,7 +85,8 @@ class TryAcquireRequest(_message.Message):
     request_id: str
     min_replica_acks: int
     note: _types_pb2.Note
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
+    hold_at_least: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., hold_at_least: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class TryAcquireResponse(_message.Message):
     __slots__ = ("acquired", "grant", "holder_remaining_lease", "holder_note")
@@ -145,7 +151,7 @@ class LockSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ...) -> None: ...
 
 class AcquireAllRequest(_message.Message):
-    __slots__ = ("locks", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note")
+    __slots__ = ("locks", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "end_on_deadlock")
     LOCKS_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +160,7 @@ class AcquireAllRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    END_ON_DEADLOCK_FIELD_NUMBER: _ClassVar[int]
     locks: _containers.RepeatedCompositeFieldContainer[LockSpec]
     session_id: str
     owner: str
@@ -162,7 +169,8 @@ class AcquireAllRequest(_message.Message):
     request_id: str
     min_replica_acks: int
     note: _types_pb2.Note
-    def __init__(self, locks: _Optional[_Iterable[_Union[LockSpec, _Mapping]]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
+    end_on_deadlock: bool
+    def __init__(self, locks: _Optional[_Iterable[_Union[LockSpec, _Mapping]]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., end_on_deadlock: bool = ...) -> None: ...
 
 class AcquireAllResponse(_message.Message):
     __slots__ = ("waiting", "granted", "not_granted")
@@ -293,3 +301,115 @@ class CheckTokenResponse(_message.Message):
     last_fencing_token: int
     held: bool
     def __init__(self, current: bool = ..., last_fencing_token: _Optional[int] = ..., held: bool = ...) -> None: ...
+
+class ExplainRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ExplainResponse(_message.Message):
+    __slots__ = ("locks", "truncated", "deadlocks")
+    LOCKS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    DEADLOCKS_FIELD_NUMBER: _ClassVar[int]
+    locks: _containers.RepeatedCompositeFieldContainer[ExplainedLock]
+    truncated: bool
+    deadlocks: _containers.RepeatedCompositeFieldContainer[Deadlock]
+    def __init__(self, locks: _Optional[_Iterable[_Union[ExplainedLock, _Mapping]]] = ..., truncated: bool = ..., deadlocks: _Optional[_Iterable[_Union[Deadlock, _Mapping]]] = ...) -> None: ...
+
+class ExplainedLock(_message.Message):
+    __slots__ = ("name", "mode", "is_semaphore", "holders", "holder_count", "waiter_count", "last_fencing_token")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    IS_SEMAPHORE_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    WAITER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAST_FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    mode: _types_pb2.LockMode
+    is_semaphore: bool
+    holders: _containers.RepeatedCompositeFieldContainer[ExplainedHolder]
+    holder_count: int
+    waiter_count: int
+    last_fencing_token: int
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., is_semaphore: bool = ..., holders: _Optional[_Iterable[_Union[ExplainedHolder, _Mapping]]] = ..., holder_count: _Optional[int] = ..., waiter_count: _Optional[int] = ..., last_fencing_token: _Optional[int] = ...) -> None: ...
+
+class ExplainedHolder(_message.Message):
+    __slots__ = ("holder", "held_for", "waits")
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    HELD_FOR_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    holder: _types_pb2.Holder
+    held_for: _duration_pb2.Duration
+    waits: _containers.RepeatedCompositeFieldContainer[ExplainedWait]
+    def __init__(self, holder: _Optional[_Union[_types_pb2.Holder, _Mapping]] = ..., held_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waits: _Optional[_Iterable[_Union[ExplainedWait, _Mapping]]] = ...) -> None: ...
+
+class ExplainedWait(_message.Message):
+    __slots__ = ("name", "is_hidden", "owner", "is_holder", "mode", "waiting_for")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_HIDDEN_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    IS_HOLDER_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    is_hidden: bool
+    owner: str
+    is_holder: bool
+    mode: _types_pb2.LockMode
+    waiting_for: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., is_hidden: bool = ..., owner: _Optional[str] = ..., is_holder: bool = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., waiting_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class Deadlock(_message.Message):
+    __slots__ = ("waits", "is_possible")
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    IS_POSSIBLE_FIELD_NUMBER: _ClassVar[int]
+    waits: _containers.RepeatedCompositeFieldContainer[DeadlockedWait]
+    is_possible: bool
+    def __init__(self, waits: _Optional[_Iterable[_Union[DeadlockedWait, _Mapping]]] = ..., is_possible: bool = ...) -> None: ...
+
+class DeadlockedWait(_message.Message):
+    __slots__ = ("session_digest", "owner", "client_name", "name", "mode", "waiting_for")
+    SESSION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    session_digest: str
+    owner: str
+    client_name: str
+    name: str
+    mode: _types_pb2.LockMode
+    waiting_for: _duration_pb2.Duration
+    def __init__(self, session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., client_name: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., waiting_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RequestYieldRequest(_message.Message):
+    __slots__ = ("name", "reason", "within", "client_name", "preempt", "grace_period")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_FIELD_NUMBER: _ClassVar[int]
+    GRACE_PERIOD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    reason: str
+    within: _duration_pb2.Duration
+    client_name: str
+    preempt: bool
+    grace_period: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_name: _Optional[str] = ..., preempt: bool = ..., grace_period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RequestYieldResponse(_message.Message):
+    __slots__ = ("reached", "unreached", "holder_count", "reached_count")
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    UNREACHED_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REACHED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    reached: _containers.RepeatedCompositeFieldContainer[_types_pb2.Holder]
+    unreached: _containers.RepeatedCompositeFieldContainer[_types_pb2.Holder]
+    holder_count: int
+    reached_count: int
+    def __init__(self, reached: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., unreached: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ..., reached_count: _Optional[int] = ...) -> None: ...

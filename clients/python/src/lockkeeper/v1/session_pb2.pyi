@@ -2,6 +2,7 @@ import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.rpc import status_pb2 as _status_pb2
+from lockkeeper.v1 import election_pb2 as _election_pb2
 from lockkeeper.v1 import latch_pb2 as _latch_pb2
 from lockkeeper.v1 import lock_pb2 as _lock_pb2
 from lockkeeper.v1 import semaphore_pb2 as _semaphore_pb2
@@ -25,7 +26,7 @@ ON_DISCONNECT_KEEP: OnDisconnect
 ON_DISCONNECT_RELEASE: OnDisconnect
 
 class SessionRequest(_message.Message):
-    __slots__ = ("op_id", "open", "resume", "close", "acquire", "try_acquire", "release", "renew", "describe", "check_token", "cancel", "acquire_all", "try_acquire_all", "release_all", "ping", "acquire_permits", "try_acquire_permits", "release_permits", "renew_permits", "set_permits", "describe_semaphore", "set_count", "count_down", "await_latch", "describe_latch", "delete_latch", "traceparent")
+    __slots__ = ("op_id", "open", "resume", "close", "acquire", "try_acquire", "release", "renew", "describe", "check_token", "cancel", "acquire_all", "try_acquire_all", "release_all", "ping", "acquire_permits", "try_acquire_permits", "release_permits", "renew_permits", "set_permits", "describe_semaphore", "set_count", "count_down", "await_latch", "describe_latch", "delete_latch", "campaign", "proclaim", "resign", "leader", "explain", "traceparent")
     OP_ID_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +53,11 @@ class SessionRequest(_message.Message):
     AWAIT_LATCH_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_LATCH_FIELD_NUMBER: _ClassVar[int]
     DELETE_LATCH_FIELD_NUMBER: _ClassVar[int]
+    CAMPAIGN_FIELD_NUMBER: _ClassVar[int]
+    PROCLAIM_FIELD_NUMBER: _ClassVar[int]
+    RESIGN_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     op_id: int
     open: OpenSession
@@ -79,8 +85,13 @@ class SessionRequest(_message.Message):
     await_latch: _latch_pb2.AwaitLatchRequest
     describe_latch: _latch_pb2.DescribeLatchRequest
     delete_latch: _latch_pb2.DeleteLatchRequest
+    campaign: _election_pb2.CampaignRequest
+    proclaim: _election_pb2.ProclaimRequest
+    resign: _election_pb2.ResignRequest
+    leader: _election_pb2.LeaderRequest
+    explain: _lock_pb2.ExplainRequest
     traceparent: str
-    def __init__(self, op_id: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., resume: _Optional[_Union[ResumeSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., acquire: _Optional[_Union[_lock_pb2.AcquireRequest, _Mapping]] = ..., try_acquire: _Optional[_Union[_lock_pb2.TryAcquireRequest, _Mapping]] = ..., release: _Optional[_Union[_lock_pb2.ReleaseRequest, _Mapping]] = ..., renew: _Optional[_Union[_lock_pb2.RenewRequest, _Mapping]] = ..., describe: _Optional[_Union[_lock_pb2.DescribeRequest, _Mapping]] = ..., check_token: _Optional[_Union[_lock_pb2.CheckTokenRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelOperation, _Mapping]] = ..., acquire_all: _Optional[_Union[_lock_pb2.AcquireAllRequest, _Mapping]] = ..., try_acquire_all: _Optional[_Union[_lock_pb2.TryAcquireAllRequest, _Mapping]] = ..., release_all: _Optional[_Union[_lock_pb2.ReleaseAllRequest, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., acquire_permits: _Optional[_Union[_semaphore_pb2.AcquirePermitsRequest, _Mapping]] = ..., try_acquire_permits: _Optional[_Union[_semaphore_pb2.TryAcquirePermitsRequest, _Mapping]] = ..., release_permits: _Optional[_Union[_semaphore_pb2.ReleasePermitsRequest, _Mapping]] = ..., renew_permits: _Optional[_Union[_semaphore_pb2.RenewPermitsRequest, _Mapping]] = ..., set_permits: _Optional[_Union[_semaphore_pb2.SetPermitsRequest, _Mapping]] = ..., describe_semaphore: _Optional[_Union[_semaphore_pb2.DescribeSemaphoreRequest, _Mapping]] = ..., set_count: _Optional[_Union[_latch_pb2.SetCountRequest, _Mapping]] = ..., count_down: _Optional[_Union[_latch_pb2.CountDownRequest, _Mapping]] = ..., await_latch: _Optional[_Union[_latch_pb2.AwaitLatchRequest, _Mapping]] = ..., describe_latch: _Optional[_Union[_latch_pb2.DescribeLatchRequest, _Mapping]] = ..., delete_latch: _Optional[_Union[_latch_pb2.DeleteLatchRequest, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    def __init__(self, op_id: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., resume: _Optional[_Union[ResumeSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., acquire: _Optional[_Union[_lock_pb2.AcquireRequest, _Mapping]] = ..., try_acquire: _Optional[_Union[_lock_pb2.TryAcquireRequest, _Mapping]] = ..., release: _Optional[_Union[_lock_pb2.ReleaseRequest, _Mapping]] = ..., renew: _Optional[_Union[_lock_pb2.RenewRequest, _Mapping]] = ..., describe: _Optional[_Union[_lock_pb2.DescribeRequest, _Mapping]] = ..., check_token: _Optional[_Union[_lock_pb2.CheckTokenRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelOperation, _Mapping]] = ..., acquire_all: _Optional[_Union[_lock_pb2.AcquireAllRequest, _Mapping]] = ..., try_acquire_all: _Optional[_Union[_lock_pb2.TryAcquireAllRequest, _Mapping]] = ..., release_all: _Optional[_Union[_lock_pb2.ReleaseAllRequest, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., acquire_permits: _Optional[_Union[_semaphore_pb2.AcquirePermitsRequest, _Mapping]] = ..., try_acquire_permits: _Optional[_Union[_semaphore_pb2.TryAcquirePermitsRequest, _Mapping]] = ..., release_permits: _Optional[_Union[_semaphore_pb2.ReleasePermitsRequest, _Mapping]] = ..., renew_permits: _Optional[_Union[_semaphore_pb2.RenewPermitsRequest, _Mapping]] = ..., set_permits: _Optional[_Union[_semaphore_pb2.SetPermitsRequest, _Mapping]] = ..., describe_semaphore: _Optional[_Union[_semaphore_pb2.DescribeSemaphoreRequest, _Mapping]] = ..., set_count: _Optional[_Union[_latch_pb2.SetCountRequest, _Mapping]] = ..., count_down: _Optional[_Union[_latch_pb2.CountDownRequest, _Mapping]] = ..., await_latch: _Optional[_Union[_latch_pb2.AwaitLatchRequest, _Mapping]] = ..., describe_latch: _Optional[_Union[_latch_pb2.DescribeLatchRequest, _Mapping]] = ..., delete_latch: _Optional[_Union[_latch_pb2.DeleteLatchRequest, _Mapping]] = ..., campaign: _Optional[_Union[_election_pb2.CampaignRequest, _Mapping]] = ..., proclaim: _Optional[_Union[_election_pb2.ProclaimRequest, _Mapping]] = ..., resign: _Optional[_Union[_election_pb2.ResignRequest, _Mapping]] = ..., leader: _Optional[_Union[_election_pb2.LeaderRequest, _Mapping]] = ..., explain: _Optional[_Union[_lock_pb2.ExplainRequest, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class OpenSession(_message.Message):
     __slots__ = ("lease", "client_name", "on_disconnect")
@@ -121,7 +132,7 @@ class Pong(_message.Message):
     def __init__(self) -> None: ...
 
 class SessionResponse(_message.Message):
-    __slots__ = ("op_id", "opened", "lost", "at_risk", "recovered", "going_away", "waiting", "granted", "not_granted", "tried", "released", "renewed", "described", "token_checked", "failed", "waiting_for_all", "granted_all", "tried_all", "released_all", "waiting_for_permits", "permits_granted", "permits_not_granted", "permits_tried", "permits_released", "permits_renewed", "permits_set", "semaphore_described", "permits_lost", "count_set", "counted_down", "waiting_for_latch", "latch_opened", "latch_not_opened", "latch_described", "latch_deleted", "pong")
+    __slots__ = ("op_id", "opened", "lost", "at_risk", "recovered", "going_away", "waiting", "granted", "not_granted", "tried", "released", "renewed", "described", "token_checked", "failed", "waiting_for_all", "granted_all", "tried_all", "released_all", "waiting_for_permits", "permits_granted", "permits_not_granted", "permits_tried", "permits_released", "permits_renewed", "permits_set", "semaphore_described", "permits_lost", "count_set", "counted_down", "waiting_for_latch", "latch_opened", "latch_not_opened", "latch_described", "latch_deleted", "pong", "elected", "proclaimed", "resigned", "leader_seen", "explained", "yield_requested")
     OP_ID_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
@@ -158,6 +169,12 @@ class SessionResponse(_message.Message):
     LATCH_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     LATCH_DELETED_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
+    ELECTED_FIELD_NUMBER: _ClassVar[int]
+    PROCLAIMED_FIELD_NUMBER: _ClassVar[int]
+    RESIGNED_FIELD_NUMBER: _ClassVar[int]
+    LEADER_SEEN_FIELD_NUMBER: _ClassVar[int]
+    EXPLAINED_FIELD_NUMBER: _ClassVar[int]
+    YIELD_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     op_id: int
     opened: SessionOpened
     lost: GrantLost
@@ -194,7 +211,13 @@ class SessionResponse(_message.Message):
     latch_described: _latch_pb2.DescribeLatchResponse
     latch_deleted: _latch_pb2.DeleteLatchResponse
     pong: Pong
-    def __init__(self, op_id: _Optional[int] = ..., opened: _Optional[_Union[SessionOpened, _Mapping]] = ..., lost: _Optional[_Union[GrantLost, _Mapping]] = ..., at_risk: _Optional[_Union[SessionAtRisk, _Mapping]] = ..., recovered: _Optional[_Union[SessionRecovered, _Mapping]] = ..., going_away: _Optional[_Union[SessionGoingAway, _Mapping]] = ..., waiting: _Optional[_Union[_lock_pb2.Waiting, _Mapping]] = ..., granted: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., not_granted: _Optional[_Union[_lock_pb2.NotGranted, _Mapping]] = ..., tried: _Optional[_Union[_lock_pb2.TryAcquireResponse, _Mapping]] = ..., released: _Optional[_Union[_lock_pb2.ReleaseResponse, _Mapping]] = ..., renewed: _Optional[_Union[_lock_pb2.RenewResponse, _Mapping]] = ..., described: _Optional[_Union[_lock_pb2.DescribeResponse, _Mapping]] = ..., token_checked: _Optional[_Union[_lock_pb2.CheckTokenResponse, _Mapping]] = ..., failed: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., waiting_for_all: _Optional[_Union[_lock_pb2.WaitingForAll, _Mapping]] = ..., granted_all: _Optional[_Union[_lock_pb2.GrantedAll, _Mapping]] = ..., tried_all: _Optional[_Union[_lock_pb2.TryAcquireAllResponse, _Mapping]] = ..., released_all: _Optional[_Union[_lock_pb2.ReleaseAllResponse, _Mapping]] = ..., waiting_for_permits: _Optional[_Union[_semaphore_pb2.WaitingForPermits, _Mapping]] = ..., permits_granted: _Optional[_Union[_semaphore_pb2.PermitGrant, _Mapping]] = ..., permits_not_granted: _Optional[_Union[_semaphore_pb2.PermitsNotGranted, _Mapping]] = ..., permits_tried: _Optional[_Union[_semaphore_pb2.TryAcquirePermitsResponse, _Mapping]] = ..., permits_released: _Optional[_Union[_semaphore_pb2.ReleasePermitsResponse, _Mapping]] = ..., permits_renewed: _Optional[_Union[_semaphore_pb2.RenewPermitsResponse, _Mapping]] = ..., permits_set: _Optional[_Union[_semaphore_pb2.SetPermitsResponse, _Mapping]] = ..., semaphore_described: _Optional[_Union[_semaphore_pb2.DescribeSemaphoreResponse, _Mapping]] = ..., permits_lost: _Optional[_Union[PermitsLost, _Mapping]] = ..., count_set: _Optional[_Union[_latch_pb2.SetCountResponse, _Mapping]] = ..., counted_down: _Optional[_Union[_latch_pb2.CountDownResponse, _Mapping]] = ..., waiting_for_latch: _Optional[_Union[_latch_pb2.WaitingForLatch, _Mapping]] = ..., latch_opened: _Optional[_Union[_latch_pb2.LatchOpened, _Mapping]] = ..., latch_not_opened: _Optional[_Union[_latch_pb2.LatchNotOpened, _Mapping]] = ..., latch_described: _Optional[_Union[_latch_pb2.DescribeLatchResponse, _Mapping]] = ..., latch_deleted: _Optional[_Union[_latch_pb2.DeleteLatchResponse, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ...) -> None: ...
+    elected: _election_pb2.Elected
+    proclaimed: _election_pb2.ProclaimResponse
+    resigned: _election_pb2.ResignResponse
+    leader_seen: _election_pb2.LeaderResponse
+    explained: _lock_pb2.ExplainResponse
+    yield_requested: YieldRequested
+    def __init__(self, op_id: _Optional[int] = ..., opened: _Optional[_Union[SessionOpened, _Mapping]] = ..., lost: _Optional[_Union[GrantLost, _Mapping]] = ..., at_risk: _Optional[_Union[SessionAtRisk, _Mapping]] = ..., recovered: _Optional[_Union[SessionRecovered, _Mapping]] = ..., going_away: _Optional[_Union[SessionGoingAway, _Mapping]] = ..., waiting: _Optional[_Union[_lock_pb2.Waiting, _Mapping]] = ..., granted: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., not_granted: _Optional[_Union[_lock_pb2.NotGranted, _Mapping]] = ..., tried: _Optional[_Union[_lock_pb2.TryAcquireResponse, _Mapping]] = ..., released: _Optional[_Union[_lock_pb2.ReleaseResponse, _Mapping]] = ..., renewed: _Optional[_Union[_lock_pb2.RenewResponse, _Mapping]] = ..., described: _Optional[_Union[_lock_pb2.DescribeResponse, _Mapping]] = ..., token_checked: _Optional[_Union[_lock_pb2.CheckTokenResponse, _Mapping]] = ..., failed: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., waiting_for_all: _Optional[_Union[_lock_pb2.WaitingForAll, _Mapping]] = ..., granted_all: _Optional[_Union[_lock_pb2.GrantedAll, _Mapping]] = ..., tried_all: _Optional[_Union[_lock_pb2.TryAcquireAllResponse, _Mapping]] = ..., released_all: _Optional[_Union[_lock_pb2.ReleaseAllResponse, _Mapping]] = ..., waiting_for_permits: _Optional[_Union[_semaphore_pb2.WaitingForPermits, _Mapping]] = ..., permits_granted: _Optional[_Union[_semaphore_pb2.PermitGrant, _Mapping]] = ..., permits_not_granted: _Optional[_Union[_semaphore_pb2.PermitsNotGranted, _Mapping]] = ..., permits_tried: _Optional[_Union[_semaphore_pb2.TryAcquirePermitsResponse, _Mapping]] = ..., permits_released: _Optional[_Union[_semaphore_pb2.ReleasePermitsResponse, _Mapping]] = ..., permits_renewed: _Optional[_Union[_semaphore_pb2.RenewPermitsResponse, _Mapping]] = ..., permits_set: _Optional[_Union[_semaphore_pb2.SetPermitsResponse, _Mapping]] = ..., semaphore_described: _Optional[_Union[_semaphore_pb2.DescribeSemaphoreResponse, _Mapping]] = ..., permits_lost: _Optional[_Union[PermitsLost, _Mapping]] = ..., count_set: _Optional[_Union[_latch_pb2.SetCountResponse, _Mapping]] = ..., counted_down: _Optional[_Union[_latch_pb2.CountDownResponse, _Mapping]] = ..., waiting_for_latch: _Optional[_Union[_latch_pb2.WaitingForLatch, _Mapping]] = ..., latch_opened: _Optional[_Union[_latch_pb2.LatchOpened, _Mapping]] = ..., latch_not_opened: _Optional[_Union[_latch_pb2.LatchNotOpened, _Mapping]] = ..., latch_described: _Optional[_Union[_latch_pb2.DescribeLatchResponse, _Mapping]] = ..., latch_deleted: _Optional[_Union[_latch_pb2.DeleteLatchResponse, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., elected: _Optional[_Union[_election_pb2.Elected, _Mapping]] = ..., proclaimed: _Optional[_Union[_election_pb2.ProclaimResponse, _Mapping]] = ..., resigned: _Optional[_Union[_election_pb2.ResignResponse, _Mapping]] = ..., leader_seen: _Optional[_Union[_election_pb2.LeaderResponse, _Mapping]] = ..., explained: _Optional[_Union[_lock_pb2.ExplainResponse, _Mapping]] = ..., yield_requested: _Optional[_Union[YieldRequested, _Mapping]] = ...) -> None: ...
 
 class SessionOpened(_message.Message):
     __slots__ = ("session_id", "resume_token", "lease", "grants", "permits", "ping_interval", "renew_interval")
@@ -225,6 +248,20 @@ class GrantLost(_message.Message):
     detail: str
     valid_for: _duration_pb2.Duration
     def __init__(self, grant: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., reason: _Optional[_Union[_types_pb2.LostReason, str]] = ..., detail: _Optional[str] = ..., valid_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class YieldRequested(_message.Message):
+    __slots__ = ("grant", "by", "reason", "within", "preempt")
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_FIELD_NUMBER: _ClassVar[int]
+    grant: _types_pb2.Grant
+    by: str
+    reason: str
+    within: _duration_pb2.Duration
+    preempt: bool
+    def __init__(self, grant: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., preempt: bool = ...) -> None: ...
 
 class PermitsLost(_message.Message):
     __slots__ = ("grant", "reason")

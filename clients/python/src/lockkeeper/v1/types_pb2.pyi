@@ -26,12 +26,14 @@ class LostReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOST_REASON_STORE_UNREACHABLE: _ClassVar[LostReason]
     LOST_REASON_FORCE_RELEASED: _ClassVar[LostReason]
     LOST_REASON_CLOCK_STEPPED: _ClassVar[LostReason]
+    LOST_REASON_PREEMPTED: _ClassVar[LostReason]
 
 class NotGrantedReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     NOT_GRANTED_REASON_UNSPECIFIED: _ClassVar[NotGrantedReason]
     NOT_GRANTED_REASON_WAIT_TIMEOUT: _ClassVar[NotGrantedReason]
     NOT_GRANTED_REASON_CANCELLED: _ClassVar[NotGrantedReason]
+    NOT_GRANTED_REASON_DEADLOCK: _ClassVar[NotGrantedReason]
 LOCK_MODE_UNSPECIFIED: LockMode
 LOCK_MODE_EXCLUSIVE: LockMode
 LOCK_MODE_FAIR: LockMode
@@ -43,9 +45,11 @@ LOST_REASON_TAKEN_OVER: LostReason
 LOST_REASON_STORE_UNREACHABLE: LostReason
 LOST_REASON_FORCE_RELEASED: LostReason
 LOST_REASON_CLOCK_STEPPED: LostReason
+LOST_REASON_PREEMPTED: LostReason
 NOT_GRANTED_REASON_UNSPECIFIED: NotGrantedReason
 NOT_GRANTED_REASON_WAIT_TIMEOUT: NotGrantedReason
 NOT_GRANTED_REASON_CANCELLED: NotGrantedReason
+NOT_GRANTED_REASON_DEADLOCK: NotGrantedReason
 
 class Grant(_message.Message):
     __slots__ = ("name", "mode", "session_id", "owner", "hold_count", "fencing_token", "lease", "valid_for", "watched", "replica_acks")

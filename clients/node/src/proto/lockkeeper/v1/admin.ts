@@ -58,6 +58,11 @@ export enum WatchEvent {
    * their leases.
    */
   ABANDONED = 6,
+  /**
+   * DEADLOCK - A wait is part of a deadlock, which LockService.Explain shows. One event for each of its waits on
+   * this coordinator.
+   */
+  DEADLOCK = 7,
   UNRECOGNIZED = -1,
 }
 

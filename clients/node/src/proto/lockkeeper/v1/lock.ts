@@ -64,7 +64,24 @@ export interface AcquireRequest {
    * again replaces its note, or keeps it if this is unset. A quorum store refuses notes
    * (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
    */
-  note?: Note | undefined;
+  note?:
+    | Note
+    | undefined;
+  /**
+   * How long the lock stays held at least, counted from the grant: 100 ms to 24 h by default. The
+   * last release before that time leaves it held, and so does a crash: the grant's lease is at least
+   * as long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE
+   * and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
+   * (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
+   */
+  holdAtLeast?:
+    | Duration
+    | undefined;
+  /**
+   * Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
+   * set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
+   */
+  endOnDeadlock: boolean;
 }
 
 /** See LockService.Acquire. */
@@ -136,7 +153,11 @@ export interface TryAcquireRequest {
   /** The minimum number of replicas that must acknowledge the grant. */
   minReplicaAcks: number;
   /** A note for other callers. */
-  note?: Note | undefined;
+  note?:
+    | Note
+    | undefined;
+  /** How long the lock stays held at least, also after a release. */
+  holdAtLeast?: Duration | undefined;
 }
 
 /** See LockService.TryAcquire. */
@@ -176,7 +197,7 @@ export interface ReleaseRequest {
 export interface ReleaseResponse {
   /**
    * Whether the owner has no hold left in this mode. The lock is free then, unless other readers
-   * hold it or the owner itself holds it in its other mode.
+   * hold it, the owner itself holds it in its other mode, or `hold_at_least` is not over.
    */
   released: boolean;
   /** The number of holds that the owner has left in this mode. */
@@ -243,7 +264,11 @@ export interface AcquireAllRequest {
   /** The minimum number of replicas that must acknowledge each grant. */
   minReplicaAcks: number;
   /** A note for other callers, for each of the locks. */
-  note?: Note | undefined;
+  note?:
+    | Note
+    | undefined;
+  /** Whether the wait ends (DEADLOCK) if it is part of a deadlock; same rules as in AcquireRequest. */
+  endOnDeadlock: boolean;
 }
 
 /** See LockService.AcquireAll. */
@@ -403,6 +428,162 @@ export interface CheckTokenResponse {
   held: boolean;
 }
 
+/** See LockService.Explain. */
+export interface ExplainRequest {
+  /** The name of a lock or of a semaphore. */
+  name: string;
+}
+
+/** See LockService.Explain. */
+export interface ExplainResponse {
+  /**
+   * The names of the chain, each once: the requested one first, and after a name those that its
+   * holders wait for.
+   */
+  locks: ExplainedLock[];
+  /**
+   * Whether something of the chain is not listed: holders beyond the first 8 of a name, names that
+   * are more than 16 waits away, or waits that the store did not return.
+   */
+  truncated: boolean;
+  /** The deadlocks in the chain; if there is none, those that are possible. */
+  deadlocks: Deadlock[];
+}
+
+/** ExplainedLock is a name in the chain. */
+export interface ExplainedLock {
+  /** The name. */
+  name: string;
+  /** The mode in which a lock is held; unspecified if it is not held or is a semaphore. */
+  mode: LockMode;
+  /** Whether the name is a semaphore; its holders hold permits. */
+  isSemaphore: boolean;
+  /** The first 8 holders. */
+  holders: ExplainedHolder[];
+  /** The number of holders. */
+  holderCount: number;
+  /** The number of waiters, counted as in DescribeResponse. */
+  waiterCount: number;
+  /** The fencing token of the newest grant; 0 if none is known, and for a semaphore. */
+  lastFencingToken: bigint;
+}
+
+/** ExplainedHolder is a holder in the chain, and what it waits for. */
+export interface ExplainedHolder {
+  /**
+   * The holder. `client_name` is also known of sessions of other coordinators while they wait. For a
+   * semaphore, `hold_count` is the number of permits.
+   */
+  holder?:
+    | Holder
+    | undefined;
+  /** The time for which it has held the lock. Unset if this coordinator does not serve its session. */
+  heldFor?:
+    | Duration
+    | undefined;
+  /**
+   * The waits of the holder, and of other owners of its session, that are older than a second. At
+   * most 8.
+   */
+  waits: ExplainedWait[];
+}
+
+/** ExplainedWait is what a holder waits for. */
+export interface ExplainedWait {
+  /** The name; empty if the caller has no right to describe it. The chain ends there then. */
+  name: string;
+  /** Whether the name is hidden from the caller. */
+  isHidden: boolean;
+  /** The owner that waits, shown as in Holder. */
+  owner: string;
+  /**
+   * Whether that owner is the holder itself. Another owner of its session may be another task, for
+   * which the holder need not wait.
+   */
+  isHolder: boolean;
+  /** The mode in which it wants to hold the lock; unspecified for permits. */
+  mode: LockMode;
+  /** The time since the wait began. */
+  waitingFor?: Duration | undefined;
+}
+
+/**
+ * Deadlock is a cycle of owners of which each waits for a lock that the next one holds, and the last
+ * for one that the first holds.
+ */
+export interface Deadlock {
+  /** The waits of the cycle. */
+  waits: DeadlockedWait[];
+  /**
+   * Whether it is only possible, because one of the owners may be several tasks: it is an owner that
+   * its caller did not name, it waits for several names, or it waits for a name while another owner
+   * of its session holds the other one. Also if permits are waited for, because other holders may
+   * release some.
+   */
+  isPossible: boolean;
+}
+
+/** DeadlockedWait is a wait of a deadlock. */
+export interface DeadlockedWait {
+  /** Same as in Holder; empty for a sessionless owner. */
+  sessionDigest: string;
+  /** The owner that waits, shown as in Holder. */
+  owner: string;
+  /** Same as in Holder. */
+  clientName: string;
+  /**
+   * The name that it waits for, and that the owner of the next wait holds; empty if the caller has
+   * no right to describe it.
+   */
+  name: string;
+  /** The mode in which it wants to hold the lock; unspecified for permits. */
+  mode: LockMode;
+  /** The time since the wait began. */
+  waitingFor?: Duration | undefined;
+}
+
+/** See LockService.RequestYield. */
+export interface RequestYieldRequest {
+  /** The lock's name. */
+  name: string;
+  /** Why, for the holders: 1 to 256 bytes, not blank, without control characters. */
+  reason: string;
+  /** How long the request stands, at most 1 h. Unset: 30 s. */
+  within?:
+    | Duration
+    | undefined;
+  /**
+   * A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
+   * authenticates callers sends the identity instead.
+   */
+  clientName: string;
+  /** Whether to take the lock from holders that still hold it when the request ends. */
+  preempt: boolean;
+  /**
+   * With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
+   * left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
+   * left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
+   * or longer.
+   */
+  gracePeriod?: Duration | undefined;
+}
+
+/** See LockService.RequestYield. */
+export interface RequestYieldResponse {
+  /** The holders that have the request, at most the first 100. Empty without the right `describe`. */
+  reached: Holder[];
+  /**
+   * The others of the first 100 holders. A Redisson client, an owner without a session, a session
+   * without a stream, and a session on an older coordinator are not reached. Empty without the
+   * right `describe`.
+   */
+  unreached: Holder[];
+  /** The number of holders; 0 if the lock is free. */
+  holderCount: number;
+  /** The number of holders in `reached`, also without that right. */
+  reachedCount: number;
+}
+
 function createBaseAcquireRequest(): AcquireRequest {
   return {
     name: "",
@@ -414,6 +595,8 @@ function createBaseAcquireRequest(): AcquireRequest {
     requestId: "",
     minReplicaAcks: 0,
     note: undefined,
+    holdAtLeast: undefined,
+    endOnDeadlock: false,
   };
 }
 
@@ -445,6 +628,12 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
     }
     if (message.note !== undefined) {
       Note.encode(message.note, writer.uint32(74).fork()).join();
+    }
+    if (message.holdAtLeast !== undefined) {
+      Duration.encode(message.holdAtLeast, writer.uint32(98).fork()).join();
+    }
+    if (message.endOnDeadlock !== false) {
+      writer.uint32(160).bool(message.endOnDeadlock);
     }
     return writer;
   },
@@ -534,6 +723,22 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
             message.note = Note.decode(reader, reader.uint32());
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.holdAtLeast = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 20: {
+            if (tag !== 160) {
+              break;
+            }
+
+            message.endOnDeadlock = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -564,6 +769,10 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
     message.requestId = object.requestId ?? "";
     message.minReplicaAcks = object.minReplicaAcks ?? 0;
     message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
+    message.holdAtLeast = (object.holdAtLeast !== undefined && object.holdAtLeast !== null)
+      ? Duration.fromPartial(object.holdAtLeast)
+      : undefined;
+    message.endOnDeadlock = object.endOnDeadlock ?? false;
     return message;
   },
 };
@@ -842,6 +1051,7 @@ function createBaseTryAcquireRequest(): TryAcquireRequest {
     requestId: "",
     minReplicaAcks: 0,
     note: undefined,
+    holdAtLeast: undefined,
   };
 }
 
@@ -870,6 +1080,9 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
     }
     if (message.note !== undefined) {
       Note.encode(message.note, writer.uint32(66).fork()).join();
+    }
+    if (message.holdAtLeast !== undefined) {
+      Duration.encode(message.holdAtLeast, writer.uint32(98).fork()).join();
     }
     return writer;
   },
@@ -951,6 +1164,14 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
             message.note = Note.decode(reader, reader.uint32());
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.holdAtLeast = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -978,6 +1199,9 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
     message.requestId = object.requestId ?? "";
     message.minReplicaAcks = object.minReplicaAcks ?? 0;
     message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
+    message.holdAtLeast = (object.holdAtLeast !== undefined && object.holdAtLeast !== null)
+      ? Duration.fromPartial(object.holdAtLeast)
+      : undefined;
     return message;
   },
 };
@@ -1484,6 +1708,7 @@ function createBaseAcquireAllRequest(): AcquireAllRequest {
     requestId: "",
     minReplicaAcks: 0,
     note: undefined,
+    endOnDeadlock: false,
   };
 }
 
@@ -1512,6 +1737,9 @@ export const AcquireAllRequest: MessageFns<AcquireAllRequest> = {
     }
     if (message.note !== undefined) {
       Note.encode(message.note, writer.uint32(66).fork()).join();
+    }
+    if (message.endOnDeadlock !== false) {
+      writer.uint32(160).bool(message.endOnDeadlock);
     }
     return writer;
   },
@@ -1593,6 +1821,14 @@ export const AcquireAllRequest: MessageFns<AcquireAllRequest> = {
             message.note = Note.decode(reader, reader.uint32());
             continue;
           }
+          case 20: {
+            if (tag !== 160) {
+              break;
+            }
+
+            message.endOnDeadlock = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1622,6 +1858,7 @@ export const AcquireAllRequest: MessageFns<AcquireAllRequest> = {
     message.requestId = object.requestId ?? "";
     message.minReplicaAcks = object.minReplicaAcks ?? 0;
     message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
+    message.endOnDeadlock = object.endOnDeadlock ?? false;
     return message;
   },
 };
@@ -2683,6 +2920,866 @@ export const CheckTokenResponse: MessageFns<CheckTokenResponse> = {
       ? BigInt(object.lastFencingToken)
       : 0n;
     message.held = object.held ?? false;
+    return message;
+  },
+};
+
+function createBaseExplainRequest(): ExplainRequest {
+  return { name: "" };
+}
+
+export const ExplainRequest: MessageFns<ExplainRequest> = {
+  encode(message: ExplainRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ExplainRequest>): ExplainRequest {
+    return ExplainRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainRequest>): ExplainRequest {
+    const message = createBaseExplainRequest();
+    message.name = object.name ?? "";
+    return message;
+  },
+};
+
+function createBaseExplainResponse(): ExplainResponse {
+  return { locks: [], truncated: false, deadlocks: [] };
+}
+
+export const ExplainResponse: MessageFns<ExplainResponse> = {
+  encode(message: ExplainResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.locks) {
+      ExplainedLock.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.truncated !== false) {
+      writer.uint32(16).bool(message.truncated);
+    }
+    for (const v of message.deadlocks) {
+      Deadlock.encode(v!, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.locks.push(ExplainedLock.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.truncated = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.deadlocks.push(Deadlock.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ExplainResponse>): ExplainResponse {
+    return ExplainResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainResponse>): ExplainResponse {
+    const message = createBaseExplainResponse();
+    message.locks = object.locks?.map((e) => ExplainedLock.fromPartial(e)) || [];
+    message.truncated = object.truncated ?? false;
+    message.deadlocks = object.deadlocks?.map((e) => Deadlock.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseExplainedLock(): ExplainedLock {
+  return { name: "", mode: 0, isSemaphore: false, holders: [], holderCount: 0, waiterCount: 0, lastFencingToken: 0n };
+}
+
+export const ExplainedLock: MessageFns<ExplainedLock> = {
+  encode(message: ExplainedLock, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.mode !== 0) {
+      writer.uint32(16).int32(message.mode);
+    }
+    if (message.isSemaphore !== false) {
+      writer.uint32(24).bool(message.isSemaphore);
+    }
+    for (const v of message.holders) {
+      ExplainedHolder.encode(v!, writer.uint32(34).fork()).join();
+    }
+    if (message.holderCount !== 0) {
+      writer.uint32(40).uint32(message.holderCount);
+    }
+    if (message.waiterCount !== 0) {
+      writer.uint32(48).uint32(message.waiterCount);
+    }
+    if (message.lastFencingToken !== 0n) {
+      if (BigInt.asUintN(64, message.lastFencingToken) !== message.lastFencingToken) {
+        throw new globalThis.Error("value provided for field message.lastFencingToken of type uint64 too large");
+      }
+      writer.uint32(56).uint64(message.lastFencingToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainedLock {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainedLock();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.mode = reader.int32() as any;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.isSemaphore = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.holders.push(ExplainedHolder.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.holderCount = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.waiterCount = reader.uint32();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.lastFencingToken = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ExplainedLock>): ExplainedLock {
+    return ExplainedLock.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainedLock>): ExplainedLock {
+    const message = createBaseExplainedLock();
+    message.name = object.name ?? "";
+    message.mode = object.mode ?? 0;
+    message.isSemaphore = object.isSemaphore ?? false;
+    message.holders = object.holders?.map((e) => ExplainedHolder.fromPartial(e)) || [];
+    message.holderCount = object.holderCount ?? 0;
+    message.waiterCount = object.waiterCount ?? 0;
+    message.lastFencingToken = (object.lastFencingToken !== undefined && object.lastFencingToken !== null)
+      ? BigInt(object.lastFencingToken)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseExplainedHolder(): ExplainedHolder {
+  return { holder: undefined, heldFor: undefined, waits: [] };
+}
+
+export const ExplainedHolder: MessageFns<ExplainedHolder> = {
+  encode(message: ExplainedHolder, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.holder !== undefined) {
+      Holder.encode(message.holder, writer.uint32(10).fork()).join();
+    }
+    if (message.heldFor !== undefined) {
+      Duration.encode(message.heldFor, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.waits) {
+      ExplainedWait.encode(v!, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainedHolder {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainedHolder();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.holder = Holder.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.heldFor = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.waits.push(ExplainedWait.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ExplainedHolder>): ExplainedHolder {
+    return ExplainedHolder.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainedHolder>): ExplainedHolder {
+    const message = createBaseExplainedHolder();
+    message.holder = (object.holder !== undefined && object.holder !== null)
+      ? Holder.fromPartial(object.holder)
+      : undefined;
+    message.heldFor = (object.heldFor !== undefined && object.heldFor !== null)
+      ? Duration.fromPartial(object.heldFor)
+      : undefined;
+    message.waits = object.waits?.map((e) => ExplainedWait.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseExplainedWait(): ExplainedWait {
+  return { name: "", isHidden: false, owner: "", isHolder: false, mode: 0, waitingFor: undefined };
+}
+
+export const ExplainedWait: MessageFns<ExplainedWait> = {
+  encode(message: ExplainedWait, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.isHidden !== false) {
+      writer.uint32(16).bool(message.isHidden);
+    }
+    if (message.owner !== "") {
+      writer.uint32(26).string(message.owner);
+    }
+    if (message.isHolder !== false) {
+      writer.uint32(32).bool(message.isHolder);
+    }
+    if (message.mode !== 0) {
+      writer.uint32(40).int32(message.mode);
+    }
+    if (message.waitingFor !== undefined) {
+      Duration.encode(message.waitingFor, writer.uint32(50).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainedWait {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainedWait();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.isHidden = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.owner = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.isHolder = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.mode = reader.int32() as any;
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.waitingFor = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ExplainedWait>): ExplainedWait {
+    return ExplainedWait.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainedWait>): ExplainedWait {
+    const message = createBaseExplainedWait();
+    message.name = object.name ?? "";
+    message.isHidden = object.isHidden ?? false;
+    message.owner = object.owner ?? "";
+    message.isHolder = object.isHolder ?? false;
+    message.mode = object.mode ?? 0;
+    message.waitingFor = (object.waitingFor !== undefined && object.waitingFor !== null)
+      ? Duration.fromPartial(object.waitingFor)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseDeadlock(): Deadlock {
+  return { waits: [], isPossible: false };
+}
+
+export const Deadlock: MessageFns<Deadlock> = {
+  encode(message: Deadlock, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.waits) {
+      DeadlockedWait.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.isPossible !== false) {
+      writer.uint32(16).bool(message.isPossible);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Deadlock {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeadlock();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.waits.push(DeadlockedWait.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.isPossible = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Deadlock>): Deadlock {
+    return Deadlock.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Deadlock>): Deadlock {
+    const message = createBaseDeadlock();
+    message.waits = object.waits?.map((e) => DeadlockedWait.fromPartial(e)) || [];
+    message.isPossible = object.isPossible ?? false;
+    return message;
+  },
+};
+
+function createBaseDeadlockedWait(): DeadlockedWait {
+  return { sessionDigest: "", owner: "", clientName: "", name: "", mode: 0, waitingFor: undefined };
+}
+
+export const DeadlockedWait: MessageFns<DeadlockedWait> = {
+  encode(message: DeadlockedWait, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionDigest !== "") {
+      writer.uint32(10).string(message.sessionDigest);
+    }
+    if (message.owner !== "") {
+      writer.uint32(18).string(message.owner);
+    }
+    if (message.clientName !== "") {
+      writer.uint32(26).string(message.clientName);
+    }
+    if (message.name !== "") {
+      writer.uint32(34).string(message.name);
+    }
+    if (message.mode !== 0) {
+      writer.uint32(40).int32(message.mode);
+    }
+    if (message.waitingFor !== undefined) {
+      Duration.encode(message.waitingFor, writer.uint32(50).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeadlockedWait {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeadlockedWait();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sessionDigest = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.owner = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientName = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.mode = reader.int32() as any;
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.waitingFor = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DeadlockedWait>): DeadlockedWait {
+    return DeadlockedWait.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DeadlockedWait>): DeadlockedWait {
+    const message = createBaseDeadlockedWait();
+    message.sessionDigest = object.sessionDigest ?? "";
+    message.owner = object.owner ?? "";
+    message.clientName = object.clientName ?? "";
+    message.name = object.name ?? "";
+    message.mode = object.mode ?? 0;
+    message.waitingFor = (object.waitingFor !== undefined && object.waitingFor !== null)
+      ? Duration.fromPartial(object.waitingFor)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseRequestYieldRequest(): RequestYieldRequest {
+  return { name: "", reason: "", within: undefined, clientName: "", preempt: false, gracePeriod: undefined };
+}
+
+export const RequestYieldRequest: MessageFns<RequestYieldRequest> = {
+  encode(message: RequestYieldRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.within !== undefined) {
+      Duration.encode(message.within, writer.uint32(26).fork()).join();
+    }
+    if (message.clientName !== "") {
+      writer.uint32(34).string(message.clientName);
+    }
+    if (message.preempt !== false) {
+      writer.uint32(40).bool(message.preempt);
+    }
+    if (message.gracePeriod !== undefined) {
+      Duration.encode(message.gracePeriod, writer.uint32(50).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RequestYieldRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRequestYieldRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.within = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientName = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.preempt = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.gracePeriod = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RequestYieldRequest>): RequestYieldRequest {
+    return RequestYieldRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RequestYieldRequest>): RequestYieldRequest {
+    const message = createBaseRequestYieldRequest();
+    message.name = object.name ?? "";
+    message.reason = object.reason ?? "";
+    message.within = (object.within !== undefined && object.within !== null)
+      ? Duration.fromPartial(object.within)
+      : undefined;
+    message.clientName = object.clientName ?? "";
+    message.preempt = object.preempt ?? false;
+    message.gracePeriod = (object.gracePeriod !== undefined && object.gracePeriod !== null)
+      ? Duration.fromPartial(object.gracePeriod)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseRequestYieldResponse(): RequestYieldResponse {
+  return { reached: [], unreached: [], holderCount: 0, reachedCount: 0 };
+}
+
+export const RequestYieldResponse: MessageFns<RequestYieldResponse> = {
+  encode(message: RequestYieldResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.reached) {
+      Holder.encode(v!, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.unreached) {
+      Holder.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.holderCount !== 0) {
+      writer.uint32(24).uint32(message.holderCount);
+    }
+    if (message.reachedCount !== 0) {
+      writer.uint32(32).uint32(message.reachedCount);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RequestYieldResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRequestYieldResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.reached.push(Holder.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.unreached.push(Holder.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.holderCount = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.reachedCount = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RequestYieldResponse>): RequestYieldResponse {
+    return RequestYieldResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RequestYieldResponse>): RequestYieldResponse {
+    const message = createBaseRequestYieldResponse();
+    message.reached = object.reached?.map((e) => Holder.fromPartial(e)) || [];
+    message.unreached = object.unreached?.map((e) => Holder.fromPartial(e)) || [];
+    message.holderCount = object.holderCount ?? 0;
+    message.reachedCount = object.reachedCount ?? 0;
     return message;
   },
 };

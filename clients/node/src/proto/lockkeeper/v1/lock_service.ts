@@ -27,12 +27,16 @@ import {
   CheckTokenResponse,
   DescribeRequest,
   DescribeResponse,
+  ExplainRequest,
+  ExplainResponse,
   ReleaseAllRequest,
   ReleaseAllResponse,
   ReleaseRequest,
   ReleaseResponse,
   RenewRequest,
   RenewResponse,
+  RequestYieldRequest,
+  RequestYieldResponse,
   TryAcquireAllRequest,
   TryAcquireAllResponse,
   TryAcquireRequest,
@@ -71,8 +75,8 @@ export const protobufFileName = "lockkeeper/v1/lock_service.proto";
  * UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
  * FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
  * key belongs to another program.
- * UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
- * or notes.
+ * UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
+ * notes or hold_at_least.
  * INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
  */
 export type LockServiceService = typeof LockServiceService;
@@ -247,6 +251,22 @@ export const LockServiceService = {
     responseDeserialize: (value: Buffer): DescribeResponse => DescribeResponse.decode(value),
   },
   /**
+   * Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+   * and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+   * chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+   * Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+   * describe them too.
+   */
+  explain: {
+    path: "/lockkeeper.v1.LockService/Explain" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ExplainRequest): Buffer => Buffer.from(ExplainRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ExplainRequest => ExplainRequest.decode(value),
+    responseSerialize: (value: ExplainResponse): Buffer => Buffer.from(ExplainResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ExplainResponse => ExplainResponse.decode(value),
+  },
+  /**
    * Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
    * for resources that cannot compare tokens themselves. The answer reflects the moment the store
    * was read; a newer grant can follow at any time.
@@ -259,6 +279,35 @@ export const LockServiceService = {
     requestDeserialize: (value: Buffer): CheckTokenRequest => CheckTokenRequest.decode(value),
     responseSerialize: (value: CheckTokenResponse): Buffer => Buffer.from(CheckTokenResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): CheckTokenResponse => CheckTokenResponse.decode(value),
+  },
+  /**
+   * Asks the holders of a lock to release it. Each holder with a session receives
+   * `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
+   * lock, or ignore the request. The grants stay valid meanwhile.
+   *
+   * With `preempt`, holders that still hold the lock with the same fencing token when `within` is
+   * over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
+   * them has released its lost grant, at the latest when the lease that was left is over. So by
+   * default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
+   * gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+   *
+   * Success: the request was sent. The call returns when all holders are reached, or after 1 s.
+   * Until `within` is over this coordinator goes on to look for the others. If it stops before
+   * that, nothing is preempted.
+   * A repeat is another request: the holder receives a notice for each.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
+   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+   */
+  requestYield: {
+    path: "/lockkeeper.v1.LockService/RequestYield" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RequestYieldRequest): Buffer => Buffer.from(RequestYieldRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RequestYieldRequest => RequestYieldRequest.decode(value),
+    responseSerialize: (value: RequestYieldResponse): Buffer =>
+      Buffer.from(RequestYieldResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RequestYieldResponse => RequestYieldResponse.decode(value),
   },
 } as const;
 
@@ -360,11 +409,39 @@ export interface LockServiceServer extends UntypedServiceImplementation {
   /** Returns the holders and the waiters of a lock at the moment the store was read. Read-only. */
   describe: handleUnaryCall<DescribeRequest, DescribeResponse>;
   /**
+   * Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+   * and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+   * chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+   * Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+   * describe them too.
+   */
+  explain: handleUnaryCall<ExplainRequest, ExplainResponse>;
+  /**
    * Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
    * for resources that cannot compare tokens themselves. The answer reflects the moment the store
    * was read; a newer grant can follow at any time.
    */
   checkToken: handleUnaryCall<CheckTokenRequest, CheckTokenResponse>;
+  /**
+   * Asks the holders of a lock to release it. Each holder with a session receives
+   * `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
+   * lock, or ignore the request. The grants stay valid meanwhile.
+   *
+   * With `preempt`, holders that still hold the lock with the same fencing token when `within` is
+   * over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
+   * them has released its lost grant, at the latest when the lease that was left is over. So by
+   * default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
+   * gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+   *
+   * Success: the request was sent. The call returns when all holders are reached, or after 1 s.
+   * Until `within` is over this coordinator goes on to look for the others. If it stops before
+   * that, nothing is preempted.
+   * A repeat is another request: the holder receives a notice for each.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
+   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+   */
+  requestYield: handleUnaryCall<RequestYieldRequest, RequestYieldResponse>;
 }
 
 export interface LockServiceClient extends Client {
@@ -561,6 +638,28 @@ export interface LockServiceClient extends Client {
     callback: (error: ServiceError | null, response: DescribeResponse) => void,
   ): ClientUnaryCall;
   /**
+   * Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+   * and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+   * chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+   * Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+   * describe them too.
+   */
+  explain(
+    request: ExplainRequest,
+    callback: (error: ServiceError | null, response: ExplainResponse) => void,
+  ): ClientUnaryCall;
+  explain(
+    request: ExplainRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ExplainResponse) => void,
+  ): ClientUnaryCall;
+  explain(
+    request: ExplainRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ExplainResponse) => void,
+  ): ClientUnaryCall;
+  /**
    * Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
    * for resources that cannot compare tokens themselves. The answer reflects the moment the store
    * was read; a newer grant can follow at any time.
@@ -579,6 +678,40 @@ export interface LockServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: CheckTokenResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Asks the holders of a lock to release it. Each holder with a session receives
+   * `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
+   * lock, or ignore the request. The grants stay valid meanwhile.
+   *
+   * With `preempt`, holders that still hold the lock with the same fencing token when `within` is
+   * over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
+   * them has released its lost grant, at the latest when the lease that was left is over. So by
+   * default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
+   * gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+   *
+   * Success: the request was sent. The call returns when all holders are reached, or after 1 s.
+   * Until `within` is over this coordinator goes on to look for the others. If it stops before
+   * that, nothing is preempted.
+   * A repeat is another request: the holder receives a notice for each.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
+   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+   */
+  requestYield(
+    request: RequestYieldRequest,
+    callback: (error: ServiceError | null, response: RequestYieldResponse) => void,
+  ): ClientUnaryCall;
+  requestYield(
+    request: RequestYieldRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RequestYieldResponse) => void,
+  ): ClientUnaryCall;
+  requestYield(
+    request: RequestYieldRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RequestYieldResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -6,6 +6,16 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../../google/protobuf/duration.js";
 import { Status } from "../../google/rpc/status.js";
 import {
+  CampaignRequest,
+  Elected,
+  LeaderRequest,
+  LeaderResponse,
+  ProclaimRequest,
+  ProclaimResponse,
+  ResignRequest,
+  ResignResponse,
+} from "./election.js";
+import {
   AwaitLatchRequest,
   CountDownRequest,
   CountDownResponse,
@@ -26,6 +36,8 @@ import {
   CheckTokenResponse,
   DescribeRequest,
   DescribeResponse,
+  ExplainRequest,
+  ExplainResponse,
   GrantedAll,
   NotGranted,
   ReleaseAllRequest,
@@ -194,6 +206,24 @@ export interface SessionRequest {
     | //
     /** Same as LatchService.DeleteLatch; answered by `latch_deleted`. */
     { $case: "deleteLatch"; value: DeleteLatchRequest }
+    | //
+    /**
+     * Same as ElectionService.Campaign; answered by any number of `waiting`, then one `elected` or
+     * `not_granted`. An `acquire` in the mode FAIR and then `proclaim` do the same in two steps.
+     */
+    { $case: "campaign"; value: CampaignRequest }
+    | //
+    /** Same as ElectionService.Proclaim; answered by `proclaimed`. */
+    { $case: "proclaim"; value: ProclaimRequest }
+    | //
+    /** Same as ElectionService.Resign; answered by `resigned`. */
+    { $case: "resign"; value: ResignRequest }
+    | //
+    /** Same as ElectionService.Leader; answered by `leader_seen`. */
+    { $case: "leader"; value: LeaderRequest }
+    | //
+    /** Same as LockService.Explain; answered by `explained`. */
+    { $case: "explain"; value: ExplainRequest }
     | undefined;
   /**
    * The trace context of an operation, in the format of the W3C `traceparent` header. A unary call
@@ -282,9 +312,9 @@ export interface SessionResponse {
     | //
     /**
      * Notice: a grant is no longer held. A loss due to time is sent when `valid_for` passes, before
-     * the store lets another owner acquire the lock. A forced release through this coordinator is
-     * sent at once. Any other removal from the store (a flush, a failover, a forced release through
-     * another coordinator) is noticed at the next renewal; another owner may hold the lock by then.
+     * the store lets another owner acquire the lock. A forced release or a preemption is sent at
+     * once; if the message from another coordinator is missed, at the next renewal. So is any other
+     * removal from the store (a flush, a failover); another owner may hold the lock by then.
      */
     { $case: "lost"; value: GrantLost }
     | //
@@ -301,13 +331,13 @@ export interface SessionResponse {
      */
     { $case: "goingAway"; value: SessionGoingAway }
     | //
-    /** Answers acquire, possibly several times. */
+    /** Answers acquire and campaign, possibly several times. */
     { $case: "waiting"; value: Waiting }
     | //
     /** Ends acquire. */
     { $case: "granted"; value: Grant }
     | //
-    /** Ends acquire and acquire_all. */
+    /** Ends acquire, acquire_all and campaign. */
     { $case: "notGranted"; value: NotGranted }
     | //
     /** Answers try_acquire. */
@@ -390,6 +420,27 @@ export interface SessionResponse {
     | //
     /** Answers ping. */
     { $case: "pong"; value: Pong }
+    | //
+    /** Ends campaign. */
+    { $case: "elected"; value: Elected }
+    | //
+    /** Answers proclaim. */
+    { $case: "proclaimed"; value: ProclaimResponse }
+    | //
+    /** Answers resign. */
+    { $case: "resigned"; value: ResignResponse }
+    | //
+    /** Answers leader. */
+    { $case: "leaderSeen"; value: LeaderResponse }
+    | //
+    /** Answers explain. */
+    { $case: "explained"; value: ExplainResponse }
+    | //
+    /**
+     * Notice: a caller asks the holder of a grant to release it (LockService.RequestYield). The
+     * grant stays valid. After a broken stream the notice can be sent again.
+     */
+    { $case: "yieldRequested"; value: YieldRequested }
     | undefined;
 }
 
@@ -440,14 +491,38 @@ export interface GrantLost {
     | undefined;
   /** Why the grant was lost. */
   reason: LostReason;
-  /** The operator's reason, for people; set only with LOST_REASON_FORCE_RELEASED. */
+  /**
+   * The reason that was given, for people; set only with LOST_REASON_FORCE_RELEASED and
+   * LOST_REASON_PREEMPTED.
+   */
   detail: string;
   /**
    * How long nobody else can be granted the lock from now on, although it is lost: what is left of
-   * the grace period of ForceRelease. Stop the work within it, then send `release` for each hold of
+   * the grace period of ForceRelease or of RequestYield. Stop the work within it, then send `release` for each hold of
    * the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
    */
   validFor?: Duration | undefined;
+}
+
+/**
+ * YieldRequested asks the holder of a grant to release it. The holder may finish its work first,
+ * release the grant, or ignore the request.
+ */
+export interface YieldRequested {
+  /** The grant; `valid_for` is unset. */
+  grant?:
+    | Grant
+    | undefined;
+  /** Who asks, for people: the caller's identity, or the name that it gave. May be empty. */
+  by: string;
+  /** Why, for people. */
+  reason: string;
+  /** How long the request stands from now on. */
+  within?:
+    | Duration
+    | undefined;
+  /** Whether the lock is taken away then: `lost` with LOST_REASON_PREEMPTED follows. */
+  preempt: boolean;
 }
 
 /** PermitsLost reports a grant of permits that the session no longer holds. */
@@ -561,6 +636,21 @@ export const SessionRequest: MessageFns<SessionRequest> = {
         break;
       case "deleteLatch":
         DeleteLatchRequest.encode(message.request.value, writer.uint32(274).fork()).join();
+        break;
+      case "campaign":
+        CampaignRequest.encode(message.request.value, writer.uint32(402).fork()).join();
+        break;
+      case "proclaim":
+        ProclaimRequest.encode(message.request.value, writer.uint32(410).fork()).join();
+        break;
+      case "resign":
+        ResignRequest.encode(message.request.value, writer.uint32(418).fork()).join();
+        break;
+      case "leader":
+        LeaderRequest.encode(message.request.value, writer.uint32(426).fork()).join();
+        break;
+      case "explain":
+        ExplainRequest.encode(message.request.value, writer.uint32(482).fork()).join();
         break;
     }
     if (message.traceparent !== "") {
@@ -796,6 +886,46 @@ export const SessionRequest: MessageFns<SessionRequest> = {
             message.request = { $case: "deleteLatch", value: DeleteLatchRequest.decode(reader, reader.uint32()) };
             continue;
           }
+          case 50: {
+            if (tag !== 402) {
+              break;
+            }
+
+            message.request = { $case: "campaign", value: CampaignRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 51: {
+            if (tag !== 410) {
+              break;
+            }
+
+            message.request = { $case: "proclaim", value: ProclaimRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 52: {
+            if (tag !== 418) {
+              break;
+            }
+
+            message.request = { $case: "resign", value: ResignRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 53: {
+            if (tag !== 426) {
+              break;
+            }
+
+            message.request = { $case: "leader", value: LeaderRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 60: {
+            if (tag !== 482) {
+              break;
+            }
+
+            message.request = { $case: "explain", value: ExplainRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
           case 40: {
             if (tag !== 322) {
               break;
@@ -976,6 +1106,36 @@ export const SessionRequest: MessageFns<SessionRequest> = {
       case "deleteLatch": {
         if (object.request?.value !== undefined && object.request?.value !== null) {
           message.request = { $case: "deleteLatch", value: DeleteLatchRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "campaign": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "campaign", value: CampaignRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "proclaim": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "proclaim", value: ProclaimRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "resign": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "resign", value: ResignRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "leader": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "leader", value: LeaderRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "explain": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "explain", value: ExplainRequest.fromPartial(object.request.value) };
         }
         break;
       }
@@ -1447,6 +1607,24 @@ export const SessionResponse: MessageFns<SessionResponse> = {
       case "pong":
         Pong.encode(message.response.value, writer.uint32(298).fork()).join();
         break;
+      case "elected":
+        Elected.encode(message.response.value, writer.uint32(402).fork()).join();
+        break;
+      case "proclaimed":
+        ProclaimResponse.encode(message.response.value, writer.uint32(410).fork()).join();
+        break;
+      case "resigned":
+        ResignResponse.encode(message.response.value, writer.uint32(418).fork()).join();
+        break;
+      case "leaderSeen":
+        LeaderResponse.encode(message.response.value, writer.uint32(426).fork()).join();
+        break;
+      case "explained":
+        ExplainResponse.encode(message.response.value, writer.uint32(482).fork()).join();
+        break;
+      case "yieldRequested":
+        YieldRequested.encode(message.response.value, writer.uint32(562).fork()).join();
+        break;
     }
     return writer;
   },
@@ -1764,6 +1942,54 @@ export const SessionResponse: MessageFns<SessionResponse> = {
             message.response = { $case: "pong", value: Pong.decode(reader, reader.uint32()) };
             continue;
           }
+          case 50: {
+            if (tag !== 402) {
+              break;
+            }
+
+            message.response = { $case: "elected", value: Elected.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 51: {
+            if (tag !== 410) {
+              break;
+            }
+
+            message.response = { $case: "proclaimed", value: ProclaimResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 52: {
+            if (tag !== 418) {
+              break;
+            }
+
+            message.response = { $case: "resigned", value: ResignResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 53: {
+            if (tag !== 426) {
+              break;
+            }
+
+            message.response = { $case: "leaderSeen", value: LeaderResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 60: {
+            if (tag !== 482) {
+              break;
+            }
+
+            message.response = { $case: "explained", value: ExplainResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 70: {
+            if (tag !== 562) {
+              break;
+            }
+
+            message.response = { $case: "yieldRequested", value: YieldRequested.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2014,6 +2240,42 @@ export const SessionResponse: MessageFns<SessionResponse> = {
         }
         break;
       }
+      case "elected": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "elected", value: Elected.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "proclaimed": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "proclaimed", value: ProclaimResponse.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "resigned": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "resigned", value: ResignResponse.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "leaderSeen": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "leaderSeen", value: LeaderResponse.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "explained": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "explained", value: ExplainResponse.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "yieldRequested": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "yieldRequested", value: YieldRequested.fromPartial(object.response.value) };
+        }
+        break;
+      }
     }
     return message;
   },
@@ -2249,6 +2511,111 @@ export const GrantLost: MessageFns<GrantLost> = {
     message.validFor = (object.validFor !== undefined && object.validFor !== null)
       ? Duration.fromPartial(object.validFor)
       : undefined;
+    return message;
+  },
+};
+
+function createBaseYieldRequested(): YieldRequested {
+  return { grant: undefined, by: "", reason: "", within: undefined, preempt: false };
+}
+
+export const YieldRequested: MessageFns<YieldRequested> = {
+  encode(message: YieldRequested, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.grant !== undefined) {
+      Grant.encode(message.grant, writer.uint32(10).fork()).join();
+    }
+    if (message.by !== "") {
+      writer.uint32(18).string(message.by);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    if (message.within !== undefined) {
+      Duration.encode(message.within, writer.uint32(34).fork()).join();
+    }
+    if (message.preempt !== false) {
+      writer.uint32(40).bool(message.preempt);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): YieldRequested {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseYieldRequested();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.grant = Grant.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.by = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.within = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.preempt = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<YieldRequested>): YieldRequested {
+    return YieldRequested.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<YieldRequested>): YieldRequested {
+    const message = createBaseYieldRequested();
+    message.grant = (object.grant !== undefined && object.grant !== null) ? Grant.fromPartial(object.grant) : undefined;
+    message.by = object.by ?? "";
+    message.reason = object.reason ?? "";
+    message.within = (object.within !== undefined && object.within !== null)
+      ? Duration.fromPartial(object.within)
+      : undefined;
+    message.preempt = object.preempt ?? false;
     return message;
   },
 };

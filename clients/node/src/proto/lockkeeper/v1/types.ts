@@ -55,6 +55,11 @@ export enum LostReason {
   FORCE_RELEASED = 4,
   /** CLOCK_STEPPED - The store's clock stepped forward, which ended the lease before its time. */
   CLOCK_STEPPED = 5,
+  /**
+   * PREEMPTED - The holder was asked to yield the lock (LockService.RequestYield with `preempt`), and still held
+   * it when the time was over.
+   */
+  PREEMPTED = 6,
   UNRECOGNIZED = -1,
 }
 
@@ -66,6 +71,8 @@ export enum NotGrantedReason {
   WAIT_TIMEOUT = 1,
   /** CANCELLED - A `cancel` frame cancelled the wait. Only on a session's stream. */
   CANCELLED = 2,
+  /** DEADLOCK - The wait was part of a deadlock, and its request set `end_on_deadlock`. */
+  DEADLOCK = 3,
   UNRECOGNIZED = -1,
 }
 
