@@ -144,7 +144,7 @@ async fn commands_of_redis_for_a_hand_over() {
     }
     // Until the subscription stands, hints of it and of releases make for a try more.
     eventually("it is subscribed", || async {
-        let channels = redis.command(&["PUBSUB", "CHANNELS"]).await;
+        let channels = redis.command(&["PUBSUB", "CHANNELS", "*{hot}*"]).await;
         matches!(channels, Value::Array(channels) if !channels.is_empty())
     })
     .await;

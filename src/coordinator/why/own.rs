@@ -64,11 +64,12 @@ pub(crate) fn own(core: &Core) -> Own {
     own
 }
 
-/// Whether somebody may wait for this party. Of an owner without a session only the store knows.
+/// Whether others may wait for this party. What an owner without a session holds, only the store
+/// knows. To look it up would make waiters poll, so their waits are not shared.
 fn holds(core: &Core, party: &Party) -> bool {
     match party {
         Party::Session(id) => core.sessions.get(id).is_ok_and(|it| it.holds_any()),
-        Party::Owner(_) => true,
+        Party::Owner(_) => false,
     }
 }
 

@@ -41,9 +41,9 @@ async fn thousands_of_connections_cost_little_and_leave_nothing_behind() {
     let each = taken[0] / CONNECTIONS as u64;
     measured_bytes("memory for each connection", each);
     assert!(each < 48 << 10, "{each}");
-    // The allocator keeps what it has got, and the next ones get that.
-    assert!(taken[2] < taken[0] + 16 * MIB, "{taken:?}");
-    scene.end(taken[0] + 16 * MIB).await;
+    // Memory goes back every 10 s; meanwhile, the next ones get what the former have left.
+    assert!(taken[2] < 2 * taken[0], "{taken:?}");
+    scene.end(16 * MIB).await;
 }
 
 /// Slow on purpose: some never say anything, some a byte of the preface now and then.
