@@ -107,6 +107,8 @@ const (
 	LostForceReleased LostReason = "FORCE_RELEASED"
 	// LostClockStepped: the store's clock stepped forward, which ended the lease before its time.
 	LostClockStepped LostReason = "CLOCK_STEPPED"
+	// LostPreempted: the lock was preempted.
+	LostPreempted LostReason = "PREEMPTED"
 )
 
 // LostError says that a lock or permits were lost. Another owner may hold them, unless ValidUntil

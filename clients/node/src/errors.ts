@@ -12,8 +12,8 @@ export type ErrorKind =
 /**
  * Why a lock or permits were lost. `EXPIRED`: the lease ended. `TAKEN_OVER`: another owner holds
  * the lock. `STORE_UNREACHABLE`: renewals failed until the end. `FORCE_RELEASED`: an operator
- * released it. `CLOCK_STEPPED`: the store's clock ended the lease before its time. `UNSPECIFIED`:
- * the session has ended.
+ * released it. `CLOCK_STEPPED`: the store's clock ended the lease before its time. `PREEMPTED`:
+ * it was preempted. `UNSPECIFIED`: the session has ended.
  */
 export type LostReason =
   | "UNSPECIFIED"
@@ -21,7 +21,8 @@ export type LostReason =
   | "TAKEN_OVER"
   | "STORE_UNREACHABLE"
   | "FORCE_RELEASED"
-  | "CLOCK_STEPPED";
+  | "CLOCK_STEPPED"
+  | "PREEMPTED";
 
 /** What the holder of a lock says to others. */
 export interface HolderNote {
@@ -103,6 +104,7 @@ const WHY_LOST: Record<LostReason, string> = {
   STORE_UNREACHABLE: "the store was unreachable until the lease ended",
   FORCE_RELEASED: "an operator released it",
   CLOCK_STEPPED: "the store's clock stepped and ended the lease",
+  PREEMPTED: "it was preempted",
 };
 
 /** The lock or the permits were lost. Stop the work: another owner may hold the lock. */

@@ -24,7 +24,7 @@ export function lockRequest(
   const note = toWireNote(options);
   const fields = { ...fieldsOf(options, owner), name, mode: toWireMode(options.mode), note };
   return how === "wait"
-    ? { $case: "acquire", value: { ...fields, waitTimeout: undefined } }
+    ? { $case: "acquire", value: { ...fields, waitTimeout: undefined, endOnDeadlock: false } }
     : { $case: "tryAcquire", value: fields };
 }
 
@@ -42,7 +42,7 @@ export function locksRequest(
   });
   const fields = { ...fieldsOf(options, owner), locks, note: toWireNote(options) };
   return how === "wait"
-    ? { $case: "acquireAll", value: { ...fields, waitTimeout: undefined } }
+    ? { $case: "acquireAll", value: { ...fields, waitTimeout: undefined, endOnDeadlock: false } }
     : { $case: "tryAcquireAll", value: fields };
 }
 

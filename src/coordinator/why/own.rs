@@ -64,28 +64,32 @@ pub(crate) fn own(core: &Core) -> Own {
     own
 }
 
-/// Whether others may wait for this party. What an owner without a session holds, only the store
-/// knows. To look it up would make waiters poll, so their waits are not shared.
+/// Whether others may wait for this party. Of an owner without a session only the store knows.
 fn holds(core: &Core, party: &Party) -> bool {
     match party {
         Party::Session(id) => core.sessions.get(id).is_ok_and(|it| it.holds_any()),
-        Party::Owner(_) => false,
+        Party::Owner(_) => true,
     }
 }
 
 // === impl Waiters ===
 
 impl Waiters {
-    /// The parties with an old wait, each with its caller if that one has quotas.
+    /// The parties with an old wait, each with its caller if that one has quotas. Owners without a
+    /// session only if there are waits for several names: those for one name must not poll.
     fn old_parties(&self, now: Instant) -> BTreeMap<Party, Option<Identity>> {
-        let mut parties = BTreeMap::new();
+        let (mut parties, mut names) = (BTreeMap::new(), BTreeSet::new());
         self.each(|_, waiter| {
             let is_old = now.saturating_duration_since(waiter.since) >= SHARED_AFTER;
             // An owner that was made for this wait holds nothing.
             if is_old && !waiter.owner.is_new() {
                 parties.insert(Party::of(&waiter.owner), waiter.caller.clone());
+                names.insert(waiter.name.clone());
             }
         });
+        if names.len() < 2 {
+            parties.retain(|party, _| matches!(party, Party::Session(_)));
+        }
         parties
     }
 

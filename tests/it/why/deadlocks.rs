@@ -7,7 +7,7 @@ use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use super::{JOB, deadlocks_until, explain, holder, ring, watch};
-use crate::support::{Options, World, secs};
+use crate::support::{Options, World, client::acquire_request, secs};
 
 /// From the last wait to its name.
 const NAMED_WITHIN: Duration = Duration::from_secs(2);
@@ -62,14 +62,18 @@ async fn a_coordinator_that_has_none_of_the_waits_explains_them_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadlock_through_a_writer_and_several_locks_is_named() {
+async fn a_deadlock_through_a_writer_several_locks_and_an_owner_without_a_session_is_named() {
     let world = World::of(2);
     let mut reader = holder(&world, 0, "reader", "own").await;
     reader.send(super::wanting("pages", pb::LockMode::Read));
     let mut writer = holder(&world, 1, "writer", "index").await;
-    let mut third = holder(&world, 1, "third", "third").await;
+    let mut plain = world.client(1).await;
+    plain
+        .try_acquire("third", "job-17", secs(60))
+        .await
+        .unwrap();
     let mut watcher = watch(&world, 0);
-    // The writer waits for the reader, the reader for `third`, and its holder for the writer.
+    // The writer waits for the reader, the reader for `third`, and its owner for the writer.
     let locks = ["pages", "more"].map(|name| pb::LockSpec {
         name: name.to_owned(),
         mode: pb::LockMode::Write.into(),
@@ -80,7 +84,8 @@ async fn a_deadlock_through_a_writer_and_several_locks_is_named() {
         ..pb::AcquireAllRequest::default()
     }));
     reader.send_acquire("third", JOB);
-    third.send_acquire("index", JOB);
+    let waits = acquire_request("index", "job-17").within(secs(60));
+    let _waiting = plain.acquire(waits).await.unwrap();
     let until = Instant::now() + NAMED_WITHIN;
     assert_eq!(deadlocks_until(&mut watcher, until).await, ["third"]);
 }

@@ -26,6 +26,7 @@ _WHY_LOST = {
     "STORE_UNREACHABLE": "the store was unreachable until the lease ended",
     "FORCE_RELEASED": "an operator force-released it",
     "CLOCK_STEPPED": "the store's clock stepped and ended the lease",
+    "PREEMPTED": "it was preempted",
 }
 
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
@@ -108,7 +109,7 @@ class LockLost(Error):
         #: The lock or the semaphore.
         self.name = name
         #: ``"EXPIRED"``, ``"TAKEN_OVER"``, ``"STORE_UNREACHABLE"``, ``"FORCE_RELEASED"``,
-        #: ``"CLOCK_STEPPED"``, or ``"UNSPECIFIED"`` if the session has ended.
+        #: ``"CLOCK_STEPPED"``, ``"PREEMPTED"``, or ``"UNSPECIFIED"`` if the session has ended.
         self.reason = reason
         #: The fencing token of the lost grant; 0 for permits.
         self.fencing_token = fencing_token

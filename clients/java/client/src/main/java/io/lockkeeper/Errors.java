@@ -49,6 +49,7 @@ final class Errors {
             case STORE_UNREACHABLE -> "the store was unreachable until its lease ended";
             case FORCE_RELEASED -> "an operator force-released it";
             case CLOCK_STEPPED -> "the store's clock stepped and ended its lease";
+            case PREEMPTED -> "it was preempted";
             case UNSPECIFIED -> "the session is over";
         };
     }

@@ -15,7 +15,9 @@ public enum LossReason {
     /** An operator force-released the lock; the detail has the operator's reason. */
     FORCE_RELEASED,
     /** The store's clock stepped forward, which ended the lease before its time. */
-    CLOCK_STEPPED;
+    CLOCK_STEPPED,
+    /** The lock was preempted; the detail has the reason. */
+    PREEMPTED;
 
     static LossReason of(LostReason reason) {
         return switch (reason) {
@@ -24,6 +26,7 @@ public enum LossReason {
             case LOST_REASON_STORE_UNREACHABLE -> STORE_UNREACHABLE;
             case LOST_REASON_FORCE_RELEASED -> FORCE_RELEASED;
             case LOST_REASON_CLOCK_STEPPED -> CLOCK_STEPPED;
+            case LOST_REASON_PREEMPTED -> PREEMPTED;
             default -> UNSPECIFIED;
         };
     }
