@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
 };
 
@@ -18,6 +19,9 @@ use crate::types::{Grant, GrantKey, LockName, Owner, PermitGrant, Slot};
 /// The grants of an owner by one name are neighbours.
 type Key = (LockName, Arc<str>, Slot);
 
+/// Owners that are remembered as holders. Two that share a place push each other out.
+const HOLDERS: u64 = 1024;
+
 /// The sessionless grants that count.
 #[derive(Debug, Default)]
 pub(crate) struct Sessionless(Mutex<Entries>);
@@ -26,6 +30,8 @@ pub(crate) struct Sessionless(Mutex<Entries>);
 struct Entries {
     held: BTreeMap<Key, (Instant, Counted)>,
     ends: BTreeSet<(Instant, Key)>,
+    /// Owners that were granted something here, counted or not, until its lease ends.
+    holders: BTreeMap<u64, (Arc<str>, Instant)>,
 }
 
 // === impl Sessionless ===
@@ -58,6 +64,13 @@ impl Sessionless {
             let key = permit_key(&grant.name, &grant.owner, *id);
             entries.enter(key, grant.safe_until, counted.split(1));
         }
+    }
+
+    /// Whether the owner may still hold something that was granted here, as far as it is remembered.
+    pub(crate) fn may_hold(&self, owner: &str) -> bool {
+        let entries = self.0.lock();
+        let known = entries.holders.get(&place(owner));
+        known.is_some_and(|(field, until)| **field == *owner && Instant::now() < *until)
     }
 
     /// The owner has no hold of the lock any more.
@@ -99,6 +112,8 @@ impl Sessionless {
 
 impl Entries {
     fn enter(&mut self, key: Key, until: Instant, counted: Counted) {
+        let holder = (Arc::clone(&key.1), until);
+        self.holders.insert(place(&key.1), holder);
         let before = self.held.remove(&key);
         let counted = match before {
             Some((end, before)) => {
@@ -124,6 +139,12 @@ fn key(name: &LockName, mode: Mode, owner: &Owner) -> Key {
     let field = owner.shared_field();
     let GrantKey { name, slot, .. } = GrantKey::new(name, mode, &field);
     (name, field, slot)
+}
+
+fn place(owner: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    owner.hash(&mut hasher);
+    hasher.finish() % HOLDERS
 }
 
 fn permit_key(name: &LockName, owner: &Owner, id: PermitId) -> Key {

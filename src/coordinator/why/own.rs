@@ -64,32 +64,28 @@ pub(crate) fn own(core: &Core) -> Own {
     own
 }
 
-/// Whether others may wait for this party. Of an owner without a session only the store knows.
+/// Whether others may wait for this party. What an owner without a session holds, only the store
+/// knows; what it was granted here is remembered.
 fn holds(core: &Core, party: &Party) -> bool {
     match party {
         Party::Session(id) => core.sessions.get(id).is_ok_and(|it| it.holds_any()),
-        Party::Owner(_) => true,
+        Party::Owner(field) => core.sessionless.may_hold(field),
     }
 }
 
 // === impl Waiters ===
 
 impl Waiters {
-    /// The parties with an old wait, each with its caller if that one has quotas. Owners without a
-    /// session only if there are waits for several names: those for one name must not poll.
+    /// The parties with an old wait, each with its caller if that one has quotas.
     fn old_parties(&self, now: Instant) -> BTreeMap<Party, Option<Identity>> {
-        let (mut parties, mut names) = (BTreeMap::new(), BTreeSet::new());
+        let mut parties = BTreeMap::new();
         self.each(|_, waiter| {
             let is_old = now.saturating_duration_since(waiter.since) >= SHARED_AFTER;
             // An owner that was made for this wait holds nothing.
             if is_old && !waiter.owner.is_new() {
                 parties.insert(Party::of(&waiter.owner), waiter.caller.clone());
-                names.insert(waiter.name.clone());
             }
         });
-        if names.len() < 2 {
-            parties.retain(|party, _| matches!(party, Party::Session(_)));
-        }
         parties
     }
 
