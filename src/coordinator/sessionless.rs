@@ -66,7 +66,7 @@ impl Sessionless {
         }
     }
 
-    /// Whether the owner may still hold something that was granted here, as far as it is remembered.
+    /// Whether the owner may still hold something that was granted here, as far as is remembered.
     pub(crate) fn may_hold(&self, owner: &str) -> bool {
         let entries = self.0.lock();
         let known = entries.holders.get(&place(owner));
