@@ -1,4 +1,4 @@
--- Takes every hold of a lock of any mode away, whoever has it, and wakes who waits. The fencing
+-- Takes all holds of a lock of any mode from all holders, and wakes the waiters. The fencing
 -- counter is raised, so that the tokens of those who held it are outdated at once, and a record
 -- says why, for their coordinators. With a grace period the lock stays closed to all others for
 -- that long, or until each former holder has acknowledged the loss (lock_acknowledge.lua).
@@ -9,7 +9,7 @@
 -- ARGV: 1 publish command, 2 message, 3 message for all, 4 how long a waiter that nobody vouches
 --       for keeps its place ms, 5 time to live of an idle counter ms, 6 reason, 7 retention of the
 --       record ms, 8 how many holders to list at the most, 9 grace period ms, 10 the fencing token
---       of those to take it from; not there: from whoever has it. It is there if they were asked to
+--       of those to take it from; not there: from any holder. It is there if they were asked to
 --       yield, and the record says so
 -- Returns: {1, mode, token of those who held it, number of holders, holders, grace period ms}
 --            mode and holders as of lock_inspect; the grace period: at most the lease that was left

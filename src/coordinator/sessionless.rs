@@ -1,7 +1,8 @@
-//! What grants without a session take of their callers' quotas.
+//! What grants without a session take of their callers' quotas, and who may hold some.
 //!
 //! No coordinator keeps such grants. This table has those that were made here, until they are
-//! released here or their leases end, and only for callers that have quotas.
+//! released here or their leases end, and only for callers that have quotas. Of other callers it
+//! remembers some of the owners, for `why`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +31,8 @@ pub(crate) struct Sessionless(Mutex<Entries>);
 struct Entries {
     held: BTreeMap<Key, (Instant, Counted)>,
     ends: BTreeSet<(Instant, Key)>,
-    /// Owners that were granted something here, counted or not, until its lease ends.
+    /// Owners that were granted something here, counted or not, until they release something here
+    /// or its lease ends.
     holders: BTreeMap<u64, (Arc<str>, Instant)>,
 }
 
@@ -129,6 +131,14 @@ impl Entries {
     }
 
     fn leave(&mut self, key: &Key) {
+        let place = place(&key.1);
+        if self
+            .holders
+            .get(&place)
+            .is_some_and(|(field, _)| *field == key.1)
+        {
+            self.holders.remove(&place);
+        }
         if let Some((end, _counted)) = self.held.remove(key) {
             self.ends.remove(&(end, key.clone()));
         }

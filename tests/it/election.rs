@@ -193,7 +193,7 @@ async fn only_the_leader_proclaims_and_only_in_its_term() {
     expect_status(&refused, Code::FailedPrecondition, "NOT_OWNER");
     let seen = election.leader().await.leader.unwrap();
     assert_eq!((seen.term, seen.value.as_str()), (next, "three"));
-    // To Redisson, and to whoever acquires the lock, it is a lock that is held.
+    // To Redisson, and to other callers that acquire the lock, it is a held lock.
     assert_eq!(world.redis(&["TYPE", NAME]), Value::Bytes("hash".into()));
     let tried = client.try_acquire(NAME, "x", secs(5)).await.unwrap();
     assert!(!tried.acquired);

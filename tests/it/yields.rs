@@ -235,7 +235,7 @@ async fn a_preempted_holder_is_told_twice_before_the_lock_is_anybody_elses() {
             after >= secs(12) && after < secs(13),
             "at once, also elsewhere: {after:?}"
         );
-        // The lease that was left, of which it is told.
+        // The lease that was left, which the notice has.
         assert!(
             std_duration(lost.valid_for) > secs(15),
             "{:?}",

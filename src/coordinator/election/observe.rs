@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// What is told after the store shows these revisions, and whether the newest leads.
+    /// The events to send when the store shows these revisions, and whether the newest leads.
     fn told(cursor: &mut Cursor, revisions: &[u64], leads: bool) -> String {
         let recorded = revisions.iter().map(|&revision| Recorded {
             revision,
