@@ -13,6 +13,8 @@ const HOT = "inventory:4711";
 const CALLERS = 12;
 const WORK_MS = 20;
 const COLOURS = 128;
+// A list of 10,000 names takes a busy machine a while.
+const PATIENCE_MS = 300_000;
 
 // The page, where it is, what is on it when it is complete, and a button to press. The overview is the last: its charts need some time.
 const pages = (session) => [
@@ -42,14 +44,16 @@ export async function takePictures(world, images) {
   try {
     const session = await plant(world, redis, coordinator, other);
     for (const [name, page, ready, button] of pages(session)) {
+      const shown = await world.page(`${coordinator.admin}/#${page}`, { viewport: WIDE });
+      if (button) await shown.getByRole("button", { name: button, exact: true }).click();
+      await shown.locator(ready).first().waitFor({ timeout: PATIENCE_MS });
+      await until("it is as it stays", async () => !(await shown.locator("#state.good").textContent()).includes("connecting"));
       for (const [look, [viewport, colorScheme]] of Object.entries(LOOKS)) {
-        const shown = await world.page(`${coordinator.admin}/#${page}`, { viewport, colorScheme });
-        if (button) await shown.getByRole("button", { name: button, exact: true }).click();
-        await shown.locator(ready).first().waitFor();
-        await until("it is as it stays", async () => !(await shown.locator("#state.good").textContent()).includes("connecting"));
+        await shown.setViewportSize(viewport);
+        await shown.emulateMedia({ colorScheme });
         await writeFile(`${folder}/${name}-${look}.png`, withPalette(await shown.screenshot()));
-        await shown.close();
       }
+      await shown.close();
     }
   } finally {
     churn.goesOn = false;
