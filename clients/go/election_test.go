@@ -161,7 +161,8 @@ func TestAnObserverIsToldWhatItMissed(t *testing.T) {
 }
 
 func TestAnObserverGoesOnAtAnotherCoordinator(t *testing.T) {
-	flags := []string{"--store", startRedis(t), "--set", "session.secret=a secret of the tests of the Go client"}
+	flags := []string{"--store", startRedis(t),
+		"--set", "session.secret=a secret of the tests of the Go client"}
 	used, other := startCoordinator(t, flags...), startCoordinator(t, flags...)
 	leader := dial(t, other.url())
 	leadership, err := leader.Election("e").Campaign(t.Context(), "one")

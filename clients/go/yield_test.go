@@ -56,7 +56,9 @@ func TestUnreadRequestsToYieldAreKeptUpToALimit(t *testing.T) {
 			t.Fatalf("%+v", answer)
 		}
 	}
-	eventually(t, "all have come", func() bool { return strings.Contains(text.String(), "reason=9") })
+	eventually(t, "all have come", func() bool {
+		return strings.Contains(text.String(), "reason=9")
+	})
 	for i := range 8 {
 		request := receive(t, "a request", grant.YieldRequested())
 		if request.Name != "b" || request.Reason != strconv.Itoa(i+2) {
