@@ -9,6 +9,9 @@
 local coordinators = KEYS[1]
 local id, ttl, max, said = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
+-- Longer texts, and more of them, were written by another program.
+local TEXT_MAX = 1000
+
 local now = math.floor(now_micros() / 1000)
 local reply, gone = {1}, {}
 -- All of them: there are never more than a page has.
@@ -19,7 +22,7 @@ for i = 1, #known, 2 do
   -- One that is younger than now was written by a server whose clock was ahead.
   if not age or age < 0 or age >= ttl then
     gone[#gone + 1] = other
-  elseif other ~= id then
+  elseif other ~= id and #text <= TEXT_MAX and #reply <= 2 * max then
     reply[#reply + 1] = other
     reply[#reply + 1] = text
   end

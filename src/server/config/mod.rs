@@ -304,7 +304,7 @@ impl Settings {
 
 impl Server {
     /// The number of threads that serve callers on a machine with `cores` cores; see
-    /// docs/operating.md.
+    /// docs/operating/capacity.md.
     pub fn workers(&self, cores: usize) -> usize {
         match self.worker_threads {
             0 => threads::half_of(cores),

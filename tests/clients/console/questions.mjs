@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { call, holdMany, plantDeadlock, row, until } from "./world.mjs";
+import { call, holdMany, plantDeadlock, plantRedissonHolder, row, until } from "./world.mjs";
 
 const MANY = 10_000;
 const LONG = `tenants/${"x".repeat(180)}/migration`;
@@ -22,8 +22,7 @@ async function build(world) {
   const redis = await world.redis();
   const coordinator = await world.coordinator("--store", redis.url, "--set", "admin.allow_force_release=true");
   await holdMany(coordinator, MANY);
-  await redis.send("HSET", "redisson:job", REDISSON, "1");
-  await redis.send("PEXPIRE", "redisson:job", "3600000");
+  await plantRedissonHolder(redis, "redisson:job", REDISSON);
   await call(coordinator, "LockService/TryAcquire", { name: LONG, owner: "o", lease: "3600s" });
   await plantDeadlock(world, coordinator);
   const run = (client, ...words) => world.begin(coordinator, "run", "nightly-report", "--client-name", client, ...words);

@@ -37,6 +37,9 @@ async fn coordinators_know_each_other_until_they_leave_or_say_nothing_any_more()
             assert_eq!(others("a", Some("3")).await, "", "{host:?}: {odd}");
             assert_eq!(store.command(&["HLEN", KEY]).await, Value::Int(1));
         }
+        let huge = format!("{} {}", store.now_micros().await / 1000, "x".repeat(1001));
+        store.command(&["HSET", KEY, "huge", &huge]).await;
+        assert_eq!(others("a", Some("3")).await, "", "{host:?}");
     }
 }
 

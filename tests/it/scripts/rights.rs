@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-const DOCUMENT: &str = include_str!("../../../docs/configuration.md");
+const DOCUMENT: &str = include_str!("../../../docs/configuration/store.md");
 
 /// Only these are without a time to live, as Redisson has them.
 const ENDLESS: [&str; 3] = ["pool", "door", "{pool}:timeout"];
