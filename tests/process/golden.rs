@@ -166,6 +166,7 @@ const COMMANDS: &[&str] = &[
     "check-token",
     "yield",
     "list",
+    "coordinators",
     "sessions",
     "watch",
     "force-release",

@@ -3,7 +3,9 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
-    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration},
+    common::{
+        CommonArgs, FleetArgs, FleetPrefixArgs, NameArgs, TEMPLATE, TryArgs, WaitArgs, duration,
+    },
     context::ContextCommand,
     election::{ElectArgs, ElectionCommand},
     latch::LatchCommand,
@@ -104,16 +106,22 @@ Examples:
   lockkeeper list --sort waiters
   lockkeeper list --prefix orders: --output json | jq -r .name")]
     List(ListArgs),
-    /// List the sessions of a coordinator.
+    /// List the coordinators of the store.
     #[command(before_help = "\
 Examples:
-  lockkeeper sessions")]
-    Sessions(CommonArgs),
-    /// Show the events of a coordinator as they happen.
+  lockkeeper coordinators")]
+    Coordinators(FleetArgs),
+    /// List the sessions of all coordinators.
+    #[command(before_help = "\
+Examples:
+  lockkeeper sessions
+  lockkeeper sessions --this-coordinator")]
+    Sessions(FleetArgs),
+    /// Show the events of all coordinators as they happen.
     #[command(before_help = "\
 Examples:
   lockkeeper watch --prefix orders:")]
-    Watch(PrefixArgs),
+    Watch(FleetPrefixArgs),
     /// Take a lock away from its holders.
     #[command(before_help = "\
 Examples:
@@ -144,7 +152,7 @@ pub struct ListArgs {
     #[arg(long, value_enum)]
     pub(crate) sort: Option<Sort>,
     #[command(flatten)]
-    pub(crate) names: PrefixArgs,
+    pub(crate) names: FleetPrefixArgs,
 }
 
 /// The order of locks.

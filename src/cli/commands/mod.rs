@@ -13,7 +13,7 @@ mod semaphore;
 mod yields;
 
 pub(super) use self::{
-    admin::{end_session, force_release, list, sessions, watch},
+    admin::{coordinators, end_session, force_release, list, sessions, watch},
     context::context,
     election::election,
     health::health,
