@@ -27,6 +27,7 @@ pub async fn execute(
         ClientCommand::Elect(args) => return run::run(args.into()).await.into(),
         ClientCommand::Acquire(args) => commands::acquire(args).await,
         ClientCommand::TryAcquire(args) => commands::try_acquire(args).await,
+        ClientCommand::Wait(args) => commands::await_free(args).await,
         ClientCommand::Release(args) => commands::release(args).await,
         ClientCommand::Renew(args) => commands::renew(args).await,
         ClientCommand::AcquireAll(args) => commands::acquire_all(args).await,

@@ -24,12 +24,14 @@ mod election;
 mod end_session;
 mod error;
 mod events;
+mod follow;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod history;
 mod latch;
 mod lock;
+mod lock_watch;
 mod looks;
 mod loss;
 mod mailbox;
@@ -83,6 +85,7 @@ pub use self::{
         outcome::{Description, HolderSeen, NotGranted, TokenChecked, Tried, WaiterSeen, Waiting},
         request::{Acquire, CheckToken, Release, Renew},
     },
+    lock_watch::free::{AwaitFree, LockFree},
     mailbox::{MailboxReader, MailboxWriter, mailbox},
     multi::{
         locks::Locks,

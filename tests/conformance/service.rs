@@ -54,6 +54,7 @@ macro_rules! service {
         impl LockService for Service {
             type SessionStream = Responses;
             type AcquireStream = Nothing<pb::AcquireResponse>;
+            type AwaitFreeStream = Nothing<pb::AwaitFreeResponse>;
             type AcquireAllStream = Nothing<pb::AcquireAllResponse>;
 
             async fn session(
@@ -83,6 +84,7 @@ service! {
     release_all: ReleaseAllRequest => pb::ReleaseAllResponse;
     describe: DescribeRequest => pb::DescribeResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
+    await_free: AwaitFreeRequest => Self::AwaitFreeStream;
     explain: ExplainRequest => pb::ExplainResponse;
     request_yield: RequestYieldRequest => pb::RequestYieldResponse;
 }

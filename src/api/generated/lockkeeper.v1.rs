@@ -1982,6 +1982,50 @@ pub struct RequestYieldResponse {
     #[prost(uint32, tag = "4")]
     pub reached_count: u32,
 }
+/// See LockService.AwaitFree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AwaitFreeRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The session whose end also ends the wait; may be empty.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The maximum time to wait; zero checks once. Unset: until the RPC's deadline, or without limit
+    /// if it has none. A frame has no deadline.
+    #[prost(message, optional, tag = "3")]
+    pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.AwaitFree.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AwaitFreeResponse {
+    /// What happened.
+    #[prost(oneof = "await_free_response::Event", tags = "1, 2, 3")]
+    pub event: ::core::option::Option<await_free_response::Event>,
+}
+/// Nested message and enum types in `AwaitFreeResponse`.
+pub mod await_free_response {
+    /// What happened.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// The lock is held; the call waits. `position` is 0, because the call is in no queue.
+        #[prost(message, tag = "1")]
+        Waiting(super::Waiting),
+        /// The lock was free when the store was read. The last message.
+        #[prost(message, tag = "2")]
+        Free(super::LockFree),
+        /// The wait ended while the lock was held. The last message.
+        #[prost(message, tag = "3")]
+        NotFree(super::NotGranted),
+    }
+}
+/// LockFree reports a lock that had no holder when the store was read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockFree {
+    /// The fencing token of the newest grant; 0 if none is known.
+    #[prost(uint64, tag = "1")]
+    pub last_fencing_token: u64,
+}
 /// See ElectionService.Campaign. Fields follow the rules of AcquireRequest unless stated otherwise.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CampaignRequest {
@@ -4016,7 +4060,7 @@ pub struct SessionRequest {
     /// refused.
     #[prost(
         oneof = "session_request::Request",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60, 80"
     )]
     pub request: ::core::option::Option<session_request::Request>,
 }
@@ -4126,6 +4170,10 @@ pub mod session_request {
         /// Same as LockService.Explain; answered by `explained`.
         #[prost(message, tag = "60")]
         Explain(super::ExplainRequest),
+        /// Same as LockService.AwaitFree; answered by any number of `waiting`, then one `lock_free` or
+        /// `not_granted`.
+        #[prost(message, tag = "80")]
+        AwaitFree(super::AwaitFreeRequest),
     }
 }
 /// OpenSession opens a new session.
@@ -4190,7 +4238,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70, 80"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -4220,13 +4268,13 @@ pub mod session_response {
         /// answered in time.
         #[prost(message, tag = "6")]
         GoingAway(super::SessionGoingAway),
-        /// Answers acquire and campaign, possibly several times.
+        /// Answers acquire, campaign and await_free, possibly several times.
         #[prost(message, tag = "7")]
         Waiting(super::Waiting),
         /// Ends acquire.
         #[prost(message, tag = "8")]
         Granted(super::Grant),
-        /// Ends acquire, acquire_all and campaign.
+        /// Ends acquire, acquire_all, campaign and await_free.
         #[prost(message, tag = "9")]
         NotGranted(super::NotGranted),
         /// Answers try_acquire.
@@ -4329,6 +4377,9 @@ pub mod session_response {
         /// grant stays valid. After a broken stream the notice can be sent again.
         #[prost(message, tag = "70")]
         YieldRequested(super::YieldRequested),
+        /// Ends await_free.
+        #[prost(message, tag = "80")]
+        LockFree(super::LockFree),
     }
 }
 /// SessionOpened is the first answer on a stream: the session is live.
@@ -4893,6 +4944,41 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Explain"));
             self.inner.unary(req, path, codec).await
         }
+        /// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+        /// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+        /// `free` or `not_free`; then the stream ends OK. Read-only.
+        ///
+        /// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+        /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+        /// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+        /// limits and quotas of waiters. The caller needs the right to describe the name.
+        /// A repeat waits again.
+        ///
+        /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+        pub async fn await_free(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AwaitFreeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::AwaitFreeResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/AwaitFree",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "AwaitFree"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -5122,6 +5208,27 @@ pub mod lock_service_server {
             &self,
             request: tonic::Request<super::ExplainRequest>,
         ) -> std::result::Result<tonic::Response<super::ExplainResponse>, tonic::Status>;
+        /// Server streaming response type for the AwaitFree method.
+        type AwaitFreeStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::AwaitFreeResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+        /// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+        /// `free` or `not_free`; then the stream ends OK. Read-only.
+        ///
+        /// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+        /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+        /// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+        /// limits and quotas of waiters. The caller needs the right to describe the name.
+        /// A repeat waits again.
+        ///
+        /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+        async fn await_free(
+            &self,
+            request: tonic::Request<super::AwaitFreeRequest>,
+        ) -> std::result::Result<tonic::Response<Self::AwaitFreeStream>, tonic::Status>;
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -5711,6 +5818,52 @@ pub mod lock_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/AwaitFree" => {
+                    #[allow(non_camel_case_types)]
+                    struct AwaitFreeSvc<T: LockService>(pub Arc<T>);
+                    impl<
+                        T: LockService,
+                    > tonic::server::ServerStreamingService<super::AwaitFreeRequest>
+                    for AwaitFreeSvc<T> {
+                        type Response = super::AwaitFreeResponse;
+                        type ResponseStream = T::AwaitFreeStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AwaitFreeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::await_free(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AwaitFreeSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -7,7 +7,7 @@ use super::{
     context::ContextCommand,
     election::{ElectArgs, ElectionCommand},
     latch::LatchCommand,
-    lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
+    lock::{CheckTokenArgs, HoldArgs, LockArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
     run::RunArgs,
     semaphore::SemaphoreCommand,
@@ -36,6 +36,12 @@ Examples:
   lockkeeper try-acquire orders --output json
   lockkeeper try-acquire catalogue --mode read --owner job-17")]
     TryAcquire(TryArgs<HoldArgs>),
+    /// Wait until a lock is free, without acquiring it.
+    #[command(before_help = "\
+Examples:
+  lockkeeper wait migration --wait 10m && ./start.sh
+  lockkeeper wait orders --wait 0s && echo free")]
+    Wait(WaitArgs<LockArgs>),
     /// Release a lock.
     #[command(before_help = "\
 Examples:

@@ -21,7 +21,7 @@ pub use self::{
     election::{ElectArgs, ElectionCommand, WatchElectionArgs},
     global::GlobalArgs,
     latch::{CountDownArgs, LatchArgs, LatchCommand, SetCountArgs},
-    lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
+    lock::{CheckTokenArgs, HoldArgs, LockArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
     run::RunArgs,
     semaphore::{

@@ -18,7 +18,7 @@ pub(super) use self::{
     election::election,
     health::health,
     latch::latch,
-    lock::{acquire, check_token, describe, release, renew, try_acquire, why},
+    lock::{acquire, await_free, check_token, describe, release, renew, try_acquire, why},
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
     yields::request_yield,

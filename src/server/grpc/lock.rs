@@ -13,7 +13,7 @@ use super::{
     convert,
     explain::explained,
     layer::BodyFate,
-    multi,
+    lock_watch, multi,
     outbound::Outbound,
     pb, session,
     status::status,
@@ -81,6 +81,12 @@ service! {
             Answer::Waiting(it) => Event::Waiting(convert::waiting(&it)),
             Answer::Granted(it) => Event::Granted(convert::granted(it)?),
             Answer::NotGranted(it) => Event::NotGranted(convert::not_granted(&it)),
+        };
+        await_free(AwaitFreeRequest) -> AwaitFreeStream(AwaitFreeResponse), AwaitFree,
+        await_free_response {
+            Answer::Waiting(it) => Event::Waiting(convert::waiting(&it)),
+            Answer::LockFree(it) => Event::Free(lock_watch::free(it)),
+            Answer::NotGranted(it) => Event::NotFree(convert::not_granted(&it)),
         };
         acquire_all(AcquireAllRequest) -> AcquireAllStream(AcquireAllResponse), AcquireAll,
         acquire_all_response {

@@ -1,0 +1,17 @@
+//! What is followed of a lock.
+
+use std::sync::Arc;
+
+use lockkeeper_store::script::{CallError, Inspected};
+use tokio::time::Instant;
+
+/// The last look; none before the first.
+pub(crate) type LockShown = Option<Arc<Look>>;
+
+/// A look at a lock in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Just before the store was asked.
+    pub(crate) begun: Instant,
+    pub(crate) seen: Result<Inspected, CallError>,
+}

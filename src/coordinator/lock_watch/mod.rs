@@ -1,0 +1,5 @@
+//! Following locks: waiting until one is free, and watching its grants wherever they are made.
+
+pub(crate) mod follow;
+pub(crate) mod free;
+pub(crate) mod look;
