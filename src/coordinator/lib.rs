@@ -85,7 +85,11 @@ pub use self::{
         outcome::{Description, HolderSeen, NotGranted, TokenChecked, Tried, WaiterSeen, Waiting},
         request::{Acquire, CheckToken, Release, Renew},
     },
-    lock_watch::free::{AwaitFree, LockFree},
+    lock_watch::{
+        changes::{GapReason, GrantEnd},
+        free::{AwaitFree, LockFree},
+        watcher::{LockEvent, LockWatcher},
+    },
     mailbox::{MailboxReader, MailboxWriter, mailbox},
     multi::{
         locks::Locks,

@@ -55,6 +55,7 @@ macro_rules! service {
             type SessionStream = Responses;
             type AcquireStream = Nothing<pb::AcquireResponse>;
             type AwaitFreeStream = Nothing<pb::AwaitFreeResponse>;
+            type WatchLockStream = Nothing<pb::WatchLockResponse>;
             type AcquireAllStream = Nothing<pb::AcquireAllResponse>;
 
             async fn session(
@@ -85,6 +86,7 @@ service! {
     describe: DescribeRequest => pb::DescribeResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
     await_free: AwaitFreeRequest => Self::AwaitFreeStream;
+    watch_lock: WatchLockRequest => Self::WatchLockStream;
     explain: ExplainRequest => pb::ExplainResponse;
     request_yield: RequestYieldRequest => pb::RequestYieldResponse;
 }

@@ -2019,12 +2019,196 @@ pub mod await_free_response {
         NotFree(super::NotGranted),
     }
 }
+/// See LockService.WatchLock.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchLockRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// See LockService.WatchLock.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchLockResponse {
+    /// What happened.
+    #[prost(oneof = "watch_lock_response::Event", tags = "1, 2, 3, 4, 5, 6")]
+    pub event: ::core::option::Option<watch_lock_response::Event>,
+}
+/// Nested message and enum types in `WatchLockResponse`.
+pub mod watch_lock_response {
+    /// What happened.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// The lock when the watch began. The first message.
+        #[prost(message, tag = "1")]
+        State(super::LockState),
+        /// An owner was granted the lock.
+        #[prost(message, tag = "2")]
+        Granted(super::LockGranted),
+        /// A grant has ended.
+        #[prost(message, tag = "3")]
+        Ended(super::LockEnded),
+        /// Nobody holds the lock any more.
+        #[prost(message, tag = "4")]
+        Free(super::LockFree),
+        /// The number of known waiters has changed.
+        #[prost(message, tag = "5")]
+        Waiters(super::LockWaiters),
+        /// Something may not have been seen.
+        #[prost(message, tag = "6")]
+        Gap(super::LockGap),
+    }
+}
+/// LockState is a lock at the moment the store was read.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LockState {
+    /// The holders, at most the first 100; empty if the lock is free.
+    #[prost(message, repeated, tag = "1")]
+    pub holders: ::prost::alloc::vec::Vec<Holder>,
+    /// The number of holders.
+    #[prost(uint32, tag = "2")]
+    pub holder_count: u32,
+    /// The number of waiters, as in LockWaiters.
+    #[prost(uint32, tag = "3")]
+    pub waiter_count: u32,
+    /// The fencing token of the newest grant; 0 if none is known.
+    #[prost(uint64, tag = "4")]
+    pub last_fencing_token: u64,
+}
+/// LockGranted is a grant that was seen.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LockGranted {
+    /// The holder.
+    #[prost(message, optional, tag = "1")]
+    pub holder: ::core::option::Option<Holder>,
+    /// The fencing token of the newest grant: that of this one, unless its mode is READ or a Redisson
+    /// client made it.
+    #[prost(uint64, tag = "2")]
+    pub fencing_token: u64,
+}
+/// LockEnded is the end of a grant.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LockEnded {
+    /// The holder, as it was last seen.
+    #[prost(message, optional, tag = "1")]
+    pub holder: ::core::option::Option<Holder>,
+    /// The fencing token, as in LockGranted.
+    #[prost(uint64, tag = "2")]
+    pub fencing_token: u64,
+    /// How the grant ended, as far as that is known.
+    #[prost(enumeration = "GrantEnd", tag = "3")]
+    pub end: i32,
+    /// The reason that was given, for people; set only with FORCE_RELEASED and PREEMPTED.
+    #[prost(string, tag = "4")]
+    pub detail: ::prost::alloc::string::String,
+}
+/// LockWaiters is the number of known waiters: for FAIR locks, all waiters in the store; for other
+/// modes, only waiters on the queried coordinator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockWaiters {
+    /// The number.
+    #[prost(uint32, tag = "1")]
+    pub waiter_count: u32,
+}
+/// LockGap reports that something may not have been seen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockGap {
+    /// Why.
+    #[prost(enumeration = "LockGapReason", tag = "1")]
+    pub reason: i32,
+}
 /// LockFree reports a lock that had no holder when the store was read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LockFree {
     /// The fencing token of the newest grant; 0 if none is known.
     #[prost(uint64, tag = "1")]
     pub last_fencing_token: u64,
+}
+/// GrantEnd is how a grant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum GrantEnd {
+    /// Not used.
+    Unspecified = 0,
+    /// A release was announced since the lock was last read.
+    Released = 1,
+    /// The lease was over.
+    Expired = 2,
+    /// An operator force-released the lock.
+    ForceReleased = 3,
+    /// The lock was preempted after a request to yield it.
+    Preempted = 4,
+    /// It ended before its lease without an announcement: a FAIR lock was released with nobody in its
+    /// queue, one of several readers released its hold, or the key was deleted or lost.
+    Unannounced = 5,
+}
+impl GrantEnd {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "GRANT_END_UNSPECIFIED",
+            Self::Released => "GRANT_END_RELEASED",
+            Self::Expired => "GRANT_END_EXPIRED",
+            Self::ForceReleased => "GRANT_END_FORCE_RELEASED",
+            Self::Preempted => "GRANT_END_PREEMPTED",
+            Self::Unannounced => "GRANT_END_UNANNOUNCED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "GRANT_END_UNSPECIFIED" => Some(Self::Unspecified),
+            "GRANT_END_RELEASED" => Some(Self::Released),
+            "GRANT_END_EXPIRED" => Some(Self::Expired),
+            "GRANT_END_FORCE_RELEASED" => Some(Self::ForceReleased),
+            "GRANT_END_PREEMPTED" => Some(Self::Preempted),
+            "GRANT_END_UNANNOUNCED" => Some(Self::Unannounced),
+            _ => None,
+        }
+    }
+}
+/// LockGapReason is why something may not have been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LockGapReason {
+    /// Not used.
+    Unspecified = 0,
+    /// Grants began and ended between two reads. The newest fencing token shows it.
+    Folded = 1,
+    /// Announcements may have been missed, such as after a reconnect.
+    Unheard = 2,
+    /// The store could not be read.
+    StoreUnreachable = 3,
+    /// The caller has read too slowly.
+    Behind = 4,
+}
+impl LockGapReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LOCK_GAP_REASON_UNSPECIFIED",
+            Self::Folded => "LOCK_GAP_REASON_FOLDED",
+            Self::Unheard => "LOCK_GAP_REASON_UNHEARD",
+            Self::StoreUnreachable => "LOCK_GAP_REASON_STORE_UNREACHABLE",
+            Self::Behind => "LOCK_GAP_REASON_BEHIND",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LOCK_GAP_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "LOCK_GAP_REASON_FOLDED" => Some(Self::Folded),
+            "LOCK_GAP_REASON_UNHEARD" => Some(Self::Unheard),
+            "LOCK_GAP_REASON_STORE_UNREACHABLE" => Some(Self::StoreUnreachable),
+            "LOCK_GAP_REASON_BEHIND" => Some(Self::Behind),
+            _ => None,
+        }
+    }
 }
 /// See ElectionService.Campaign. Fields follow the rules of AcquireRequest unless stated otherwise.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4979,6 +5163,42 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "AwaitFree"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+        /// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+        /// lock is watched, the coordinator reads it after each announced release, after each event of its
+        /// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+        /// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+        /// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+        /// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+        /// caller needs the right to describe the name, and the stream ends when it loses that.
+        /// A repeat starts with the state at that time.
+        ///
+        /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+        /// the stream when the coordinator shuts down.
+        pub async fn watch_lock(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchLockRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchLockResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/WatchLock",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "WatchLock"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -5229,6 +5449,28 @@ pub mod lock_service_server {
             &self,
             request: tonic::Request<super::AwaitFreeRequest>,
         ) -> std::result::Result<tonic::Response<Self::AwaitFreeStream>, tonic::Status>;
+        /// Server streaming response type for the WatchLock method.
+        type WatchLockStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchLockResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+        /// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+        /// lock is watched, the coordinator reads it after each announced release, after each event of its
+        /// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+        /// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+        /// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+        /// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+        /// caller needs the right to describe the name, and the stream ends when it loses that.
+        /// A repeat starts with the state at that time.
+        ///
+        /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+        /// the stream when the coordinator shuts down.
+        async fn watch_lock(
+            &self,
+            request: tonic::Request<super::WatchLockRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchLockStream>, tonic::Status>;
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -5853,6 +6095,52 @@ pub mod lock_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AwaitFreeSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/WatchLock" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchLockSvc<T: LockService>(pub Arc<T>);
+                    impl<
+                        T: LockService,
+                    > tonic::server::ServerStreamingService<super::WatchLockRequest>
+                    for WatchLockSvc<T> {
+                        type Response = super::WatchLockResponse;
+                        type ResponseStream = T::WatchLockStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchLockRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::watch_lock(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchLockSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
-    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration},
+    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs, duration},
     context::ContextCommand,
     election::{ElectArgs, ElectionCommand},
     latch::LatchCommand,
@@ -115,11 +115,12 @@ Examples:
 Examples:
   lockkeeper sessions")]
     Sessions(CommonArgs),
-    /// Show the events of a coordinator as they happen.
+    /// Show the events of a lock, or of a coordinator, as they happen.
     #[command(before_help = "\
 Examples:
+  lockkeeper watch orders
   lockkeeper watch --prefix orders:")]
-    Watch(PrefixArgs),
+    Watch(WatchArgs),
     /// Take a lock away from its holders.
     #[command(before_help = "\
 Examples:

@@ -109,6 +109,16 @@ pub struct PrefixArgs {
     pub(crate) common: CommonArgs,
 }
 
+/// What to watch.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// One lock, wherever it is held [default: all names, on the coordinator that is asked].
+    #[arg(conflicts_with = "prefix")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) names: PrefixArgs,
+}
+
 /// How to hold a lock.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Mode {

@@ -16,7 +16,9 @@ mod yields;
 pub(crate) use self::command::Sort;
 pub use self::{
     command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs},
-    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration, period},
+    common::{
+        CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs, duration, period,
+    },
     context::{ContextCommand, SetContextArgs},
     election::{ElectArgs, ElectionCommand, WatchElectionArgs},
     global::GlobalArgs,

@@ -7,17 +7,17 @@ use std::{
 
 use lockkeeper_api::pb::{
     EndSessionRequest, ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, LockSummary,
-    WatchRequest, watch_response::Event,
+    WatchLockRequest, WatchRequest, watch_response::Event,
 };
 use serde_json::Value;
 
 use super::ended::{Ended, changing, code, reading};
 use crate::{
-    args::{CommonArgs, EndSessionArgs, ForceReleaseArgs, ListArgs, PrefixArgs, Sort},
-    client::{connect_admin, short},
+    args::{CommonArgs, EndSessionArgs, ForceReleaseArgs, ListArgs, Sort, WatchArgs},
+    client::{connect, connect_admin, short},
     exit,
     failure::Failure,
-    output::{Format, admin as words, say},
+    output::{Format, admin as words, lock_event, say},
 };
 
 /// A table, or one line of JSON for each name.
@@ -86,7 +86,11 @@ pub(crate) async fn sessions(common: CommonArgs) -> Ended {
 }
 
 /// One line for each event, until the coordinator ends the stream.
-pub(crate) async fn watch(args: PrefixArgs) -> Ended {
+pub(crate) async fn watch(args: WatchArgs) -> Ended {
+    let WatchArgs { name, names: args } = args;
+    if let Some(name) = name {
+        return watch_lock(name, args.common).await;
+    }
     let mut client = connect_admin(&args.common.server).await?;
     let prefix = args.prefix;
     let events = client.watch(WatchRequest { prefix }).await;
@@ -101,6 +105,18 @@ pub(crate) async fn watch(args: PrefixArgs) -> Ended {
             let format = args.common.output;
             format.answer(&words::event(entry), "WatchDelta", entry)?;
         }
+    }
+    Err(Failure::unavailable("the coordinator ended the watch"))
+}
+
+async fn watch_lock(name: String, common: CommonArgs) -> Ended {
+    let mut client = connect(&common.server).await?;
+    let request = WatchLockRequest { name: name.clone() };
+    let events = client.watch_lock(request).await.map_err(reading)?;
+    let mut events = events.into_inner();
+    while let Some(answer) = events.message().await.map_err(reading)? {
+        let text = lock_event(&name, &answer);
+        common.output.answer(&text, "WatchLockResponse", &answer)?;
     }
     Err(Failure::unavailable("the coordinator ended the watch"))
 }

@@ -7,6 +7,7 @@ pub(super) mod election;
 mod format;
 mod json;
 pub(super) mod lock;
+mod lock_event;
 pub(super) mod permits;
 mod stdio;
 mod table;
@@ -15,6 +16,7 @@ mod words;
 
 pub use self::{format::Format, stdio::say};
 pub(crate) use self::{
+    lock_event::lock_event,
     stdio::{print, say_json},
     table::table,
     words::{duration, wait_ended},

@@ -54,6 +54,8 @@ pub(crate) struct Heard {
     pub(crate) release: bool,
     /// Messages may have been missed.
     pub(crate) gap: bool,
+    /// The looks before this one.
+    pub(crate) number: u64,
 }
 
 /// A follower of a name.
@@ -94,7 +96,7 @@ impl<S: Default> Follows<S> {
                 let state = self.state.lock();
                 let gap = Heard {
                     gap: true,
-                    release: false,
+                    ..Heard::default()
                 };
                 state.followed.values().for_each(|it| it.hear(gap));
             }
@@ -108,7 +110,7 @@ impl<S: Default> Follows<S> {
         {
             followed.hear(Heard {
                 release,
-                gap: false,
+                ..Heard::default()
             });
         }
     }

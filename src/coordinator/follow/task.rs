@@ -66,11 +66,15 @@ async fn look_for_changes<S: Shown>(
     followed: &Followed<S>,
 ) {
     let host = &S::all(core).host;
-    let (stop, mut subscribed) = (core.tasks.stop(), false);
+    let (stop, mut subscribed, mut number) = (core.tasks.stop(), false, 0);
     let mut subscribing = pin!(join_all(channels.iter().map(|it| host.subscribe(it))));
     loop {
         let begun = Instant::now();
-        let heard = std::mem::take(&mut *followed.heard.lock());
+        let heard = Heard {
+            number,
+            ..std::mem::take(&mut *followed.heard.lock())
+        };
+        number += 1;
         let check_at = match S::look(core, name, heard).await {
             Ok((shown, lease)) => {
                 followed.shown.send_if_modified(|before| {

@@ -41,12 +41,19 @@ impl Shown for LockShown {
     async fn look(
         core: &Core,
         name: &LockName,
-        _: Heard,
+        heard: Heard,
     ) -> Result<(Self, Option<Duration>), CallError> {
         let begun = Instant::now();
         let seen = core.scripts.inspect(name.store_key(), LISTED_MAX).await;
         let lease = seen.as_ref().ok().and_then(|seen| seen.remaining);
-        let look = Look { begun, seen };
+        let (_, here) = core.waiters.list(name, 0);
+        let queued = seen.as_ref().map_or(0, |seen| seen.queue_len);
+        let look = Look {
+            begun,
+            heard,
+            waiter_count: here + queued,
+            seen,
+        };
         Ok((Some(Arc::new(look)), lease))
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use lockkeeper_store::script::{CallError, Inspected};
 use tokio::time::Instant;
 
+use crate::follow::followed::Heard;
+
 /// The last look; none before the first.
 pub(crate) type LockShown = Option<Arc<Look>>;
 
@@ -13,5 +15,9 @@ pub(crate) type LockShown = Option<Arc<Look>>;
 pub(crate) struct Look {
     /// Just before the store was asked.
     pub(crate) begun: Instant,
+    /// What was heard since the look before.
+    pub(crate) heard: Heard,
+    /// All waiters of a fair lock, otherwise those at this coordinator.
+    pub(crate) waiter_count: usize,
     pub(crate) seen: Result<Inspected, CallError>,
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use lockkeeper_coordinator::{Answer, Operation};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -39,6 +40,16 @@ service! {
     pb::lock_service_server::LockService, LockService, |calls, account|
     own {
         type SessionStream = Outbound;
+        type WatchLockStream = BoxStream<'static, Result<pb::WatchLockResponse, Status>>;
+
+        async fn watch_lock(
+            &self,
+            request: Request<pb::WatchLockRequest>,
+        ) -> Result<Response<Self::WatchLockStream>, Status> {
+            let account = auth::account(request.extensions());
+            let watched = self.calls.watch_lock(&account, request.get_ref());
+            watched.map(Response::new).map_err(|error| status(&error))
+        }
 
         async fn session(
             &self,

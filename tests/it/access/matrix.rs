@@ -42,6 +42,7 @@ const RPCS: &[Row] = &[
     ("LockService.Describe", "describe", NONE, NONE),
     ("LockService.Explain", "describe", NONE, NONE),
     ("LockService.AwaitFree", "describe", DENIED, NO_SESSION),
+    ("LockService.WatchLock", "describe", NONE, NONE),
     ("LockService.CheckToken", "describe", NONE, NONE),
     ("LockService.RequestYield", "acquire", NONE, NONE),
     ("LockService.Session", NONE, NONE, NONE),

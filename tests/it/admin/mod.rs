@@ -15,11 +15,11 @@ use crate::support::client::{Client, proto};
 
 type Admin = LockAdminServiceClient<Channel>;
 
-fn admin(client: &Client) -> Admin {
+pub(crate) fn admin(client: &Client) -> Admin {
     LockAdminServiceClient::new(client.channel())
 }
 
-async fn force(
+pub(crate) async fn force(
     admin: &mut Admin,
     name: &str,
     reason: &str,

@@ -2,6 +2,7 @@
 
 mod free;
 mod random;
+mod watch;
 
 use lockkeeper_api::pb::{self, await_free_response::Event};
 use lockkeeper_store::script::keys;

@@ -10,8 +10,8 @@ use lockkeeper_api::pb::{
     ReleaseAllResponse, ReleaseRequest, ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse,
     RequestYieldRequest, RequestYieldResponse, SessionRequest, SessionResponse,
     TryAcquireAllRequest, TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter,
-    Waiting, WaitingForAll, acquire_all_response, acquire_response, await_free_response,
-    lock_service_server::LockService,
+    Waiting, WaitingForAll, WatchLockRequest, WatchLockResponse, acquire_all_response,
+    acquire_response, await_free_response, lock_service_server::LockService,
 };
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::sync::mpsc;
@@ -202,6 +202,15 @@ impl LockService for Service {
         let events = [await_free_response::Event::Waiting(waiting), last];
         let events = events.map(|event| Ok(AwaitFreeResponse { event: Some(event) }));
         Ok(Response::new(futures::stream::iter(events).boxed()))
+    }
+
+    type WatchLockStream = BoxStream<'static, Result<WatchLockResponse, Status>>;
+
+    async fn watch_lock(
+        &self,
+        _: Request<WatchLockRequest>,
+    ) -> Result<Response<Self::WatchLockStream>, Status> {
+        Err(Status::unimplemented("its words have tests of their own"))
     }
 
     async fn describe(
