@@ -41,6 +41,7 @@ pub async fn execute(
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
         ClientCommand::Yield(args) => commands::request_yield(args).await,
         ClientCommand::List(args) => commands::list(args).await,
+        ClientCommand::Top(args) => commands::top(args).await,
         ClientCommand::Sessions(args) => commands::sessions(args).await,
         ClientCommand::Watch(args) => commands::watch(args).await,
         ClientCommand::ForceRelease(args) => commands::force_release(args).await,

@@ -69,7 +69,7 @@ pub use self::{
     admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason},
     answer::Answer,
     config::Config,
-    contention::{Contended, SessionShown},
+    contention::{Contended, ContendedName, SessionShown},
     coordinator::{Coordinator, Load},
     election::{
         observe::Observer,

@@ -513,6 +513,65 @@ pub struct WatchDelta {
     #[prost(message, optional, tag = "12")]
     pub note: ::core::option::Option<Note>,
 }
+/// See LockAdminService.ListContention.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListContentionRequest {
+    /// Lists only names that begin with this prefix; empty: all names.
+    #[prost(string, tag = "1")]
+    pub prefix: ::prost::alloc::string::String,
+}
+/// See LockAdminService.ListContention.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListContentionResponse {
+    /// The names, the most time waited first; at most 256.
+    #[prost(message, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<ContendedName>,
+}
+/// ContendedName is how much a lock or a semaphore is contended on this coordinator.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContendedName {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The time since it is counted.
+    #[prost(message, optional, tag = "2")]
+    pub counted_for: ::core::option::Option<::prost_types::Duration>,
+    /// The waits that began.
+    #[prost(uint64, tag = "3")]
+    pub wait_count: u64,
+    /// The time waited, of waits that have ended.
+    #[prost(message, optional, tag = "4")]
+    pub waited: ::core::option::Option<::prost_types::Duration>,
+    /// The tries and waits that ended without a grant, because the name was not available.
+    #[prost(uint64, tag = "5")]
+    pub refusal_count: u64,
+    /// The grants of sessions that have ended.
+    #[prost(uint64, tag = "6")]
+    pub hold_count: u64,
+    /// The time for which these were held.
+    #[prost(message, optional, tag = "7")]
+    pub held: ::core::option::Option<::prost_types::Duration>,
+    /// The same by the client names of the sessions: 8 names, and the others together under an empty
+    /// one.
+    #[prost(message, repeated, tag = "8")]
+    pub holders: ::prost::alloc::vec::Vec<ContendedHolder>,
+    /// The calls that wait now.
+    #[prost(uint32, tag = "9")]
+    pub waiter_count: u32,
+}
+/// ContendedHolder is a share of the time for which a name was held.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContendedHolder {
+    /// The client name of the sessions; empty for sessions without one.
+    #[prost(string, tag = "1")]
+    pub client_name: ::prost::alloc::string::String,
+    /// Their grants that have ended.
+    #[prost(uint64, tag = "2")]
+    pub hold_count: u64,
+    /// The time for which these were held.
+    #[prost(message, optional, tag = "3")]
+    pub held: ::core::option::Option<::prost_types::Duration>,
+}
 /// NameKind is the kind of object that a name denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -799,6 +858,37 @@ pub mod lock_admin_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Lists the locks and semaphores that are contended most on this coordinator: how often and how
+        /// long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+        /// most 256 names are counted: a new one takes the place of the least contended. A name is counted
+        /// from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+        /// at 0 with the coordinator. Read-only.
+        pub async fn list_contention(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListContentionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListContentionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockAdminService/ListContention",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("lockkeeper.v1.LockAdminService", "ListContention"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
         ///
         /// Success: the holders have lost the lock, and the store can grant it to other callers: from now
@@ -953,6 +1043,18 @@ pub mod lock_admin_service_server {
             request: tonic::Request<super::ListSessionsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListSessionsResponse>,
+            tonic::Status,
+        >;
+        /// Lists the locks and semaphores that are contended most on this coordinator: how often and how
+        /// long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+        /// most 256 names are counted: a new one takes the place of the least contended. A name is counted
+        /// from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+        /// at 0 with the coordinator. Read-only.
+        async fn list_contention(
+            &self,
+            request: tonic::Request<super::ListContentionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListContentionResponse>,
             tonic::Status,
         >;
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
@@ -1178,6 +1280,52 @@ pub mod lock_admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSessionsSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockAdminService/ListContention" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListContentionSvc<T: LockAdminService>(pub Arc<T>);
+                    impl<
+                        T: LockAdminService,
+                    > tonic::server::UnaryService<super::ListContentionRequest>
+                    for ListContentionSvc<T> {
+                        type Response = super::ListContentionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListContentionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockAdminService>::list_contention(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListContentionSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -110,6 +110,13 @@ Examples:
   lockkeeper list --sort waiters
   lockkeeper list --prefix orders: --output json | jq -r .name")]
     List(ListArgs),
+    /// Show the names that are contended most on a coordinator.
+    #[command(before_help = "\
+Examples:
+  lockkeeper top
+  lockkeeper top --by holder --prefix orders:
+  watch lockkeeper top")]
+    Top(TopArgs),
     /// List the sessions of a coordinator.
     #[command(before_help = "\
 Examples:
@@ -163,6 +170,31 @@ pub(crate) enum Sort {
     Waiters,
     /// The longest rest of a lease first.
     Lease,
+}
+
+/// See [`ClientCommand::Top`].
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// What each row is about.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) by: By,
+    /// Show at most this many rows.
+    #[arg(long, short, value_name = "NUMBER", default_value_t = 20)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) names: PrefixArgs,
+}
+
+/// What a row of contention is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// A name.
+    #[default]
+    Name,
+    /// The names that are the same up to their first `:`, `/` or `.`.
+    Prefix,
+    /// The client name of those who held the names.
+    Holder,
 }
 
 /// See [`ClientCommand::ForceRelease`].

@@ -13,9 +13,9 @@ mod semaphore;
 mod server;
 mod yields;
 
-pub(crate) use self::command::Sort;
+pub(crate) use self::command::{By, Sort};
 pub use self::{
-    command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs},
+    command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs, TopArgs},
     common::{
         CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs, duration, period,
     },

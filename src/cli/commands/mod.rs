@@ -10,6 +10,7 @@ mod lock;
 mod multi;
 mod own;
 mod semaphore;
+mod top;
 mod yields;
 
 pub(super) use self::{
@@ -21,6 +22,7 @@ pub(super) use self::{
     lock::{acquire, await_free, check_token, describe, release, renew, try_acquire, why},
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
+    top::top,
     yields::request_yield,
 };
 

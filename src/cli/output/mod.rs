@@ -11,6 +11,7 @@ mod lock_event;
 pub(super) mod permits;
 mod stdio;
 mod table;
+pub(super) mod top;
 pub(super) mod why;
 mod words;
 

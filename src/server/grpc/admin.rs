@@ -16,7 +16,7 @@ use crate::session_rights::may_end;
 use super::{
     audit::Caller,
     convert,
-    convert_admin::{listed_lock, listed_session, sessions_of, watched},
+    convert_admin::{contended_name, listed_lock, listed_session, sessions_of, watched},
     pb,
     status::{not_admin, not_admin_of_sessions, status},
     viewer::Viewer,
@@ -159,6 +159,24 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
                 .into_iter()
                 .map(|seen| convert::holder(seen, &viewer))
                 .collect(),
+        }))
+    }
+
+    async fn list_contention(
+        &self,
+        request: Request<pb::ListContentionRequest>,
+    ) -> Result<Response<pb::ListContentionResponse>, Status> {
+        let caller = Caller::of(&request);
+        let prefix = request.into_inner().prefix;
+        let asked = caller.asks("ListContention", &prefix, "");
+        self.admit(&asked)?;
+        asked.done();
+        let waiting = self.coordinator.contended();
+        let names = self.coordinator.most_contended().into_iter();
+        let names = names.filter(|seen| seen.name.public().starts_with(&prefix));
+        let names = names.map(|seen| contended_name(seen, &waiting));
+        Ok(Response::new(pb::ListContentionResponse {
+            names: names.collect(),
         }))
     }
 

@@ -84,6 +84,7 @@ const RPCS: &[Row] = &[
     ("ElectionService.Observe", "describe", NONE, NONE),
     ("LockAdminService.ListLocks", "admin", NONE, NONE),
     ("LockAdminService.ListSessions", "admin", NONE, NONE),
+    ("LockAdminService.ListContention", "admin", NONE, NONE),
     ("LockAdminService.ForceRelease", "admin", NONE, NONE),
     ("LockAdminService.EndSession", "admin", NONE, NONE),
     ("LockAdminService.Watch", "admin", NONE, NONE),

@@ -1,5 +1,6 @@
 //! Locks held by other callers: listed, released by force, and watched.
 
+mod contention;
 mod end_session;
 mod force;
 mod grace;
