@@ -20,6 +20,9 @@ local leads = redis.call('get', counter) == term and redis.call('hexists', lock,
 local new, values = ARGV[1] and tonumber(revision) - tonumber(ARGV[1]) or 0, {newest}
 if new ~= 0 then
   local most = new > 0 and math.min(new, VALUES_MAX) or VALUES_MAX
-  values = redis.call('lrange', record, string.format('%.0f', -most), '-1')
+  values = {}
+  for _, entry in ipairs(redis.call('lrange', record, string.format('%.0f', -most), '-1')) do
+    values[#values + 1] = read_term(entry) and entry
+  end
 end
 return {1, leads == 1 and 1 or 0, redis.call('pttl', lock), values}

@@ -6,9 +6,12 @@
 --          {0}                 none are shared
 -- Publishes: nothing
 
-local shared = redis.call('get', KEYS[1])
-local at, waits = string.match(shared or '', '^(%d+) (.*)$')
-if not at then
+-- Longer ones are not ours.
+local WAITS_BYTES_MAX = 65536
+
+local shared = redis.call('get', KEYS[1]) or ''
+local at, waits = string.match(shared, '^(%d+) (.*)$')
+if not at or #shared > WAITS_BYTES_MAX then
   return {0}
 end
 return {1, math.ceil(now_micros() / 1000) - tonumber(at), waits}

@@ -5,7 +5,12 @@
 -- Older values are forgotten.
 local VALUES_MAX = 64
 
--- Returns the revision, the term and the field, as text.
+-- Longer entries are not ours.
+local ENTRY_BYTES_MAX = 4096
+
+-- Returns the revision, the term and the field, as text; nothing if the entry is not ours.
 local function read_term(entry)
-  return string.match(entry, '^(%d+)\n(%d+)\n([^\n]*)\n')
+  if #entry <= ENTRY_BYTES_MAX then
+    return string.match(entry, '^(%d+)\n(%d+)\n([^\n]*)\n')
+  end
 end

@@ -113,4 +113,16 @@ impl Answer {
                 | Self::WaitingForLatch(_)
         )
     }
+
+    /// The first of these names that the caller holds once it takes an answer of a wait.
+    pub fn granted(&self, is_one: impl Fn(&LockName) -> bool) -> Option<&LockName> {
+        let name = match self {
+            Self::Granted(delivery) => &delivery.grant().name,
+            Self::Elected(elected) => &elected.delivery.grant().name,
+            Self::PermitsGranted(delivery) => delivery.name(),
+            Self::GrantedAll(delivery) => return delivery.names().find(|name| is_one(name)),
+            _ => return None,
+        };
+        is_one(name).then_some(name)
+    }
 }

@@ -322,7 +322,10 @@ impl Session {
     pub async fn end(&mut self, op_id: u64) -> Response {
         loop {
             match self.answer(op_id).await {
-                Response::Waiting(_) => {}
+                Response::Waiting(_)
+                | Response::WaitingForAll(_)
+                | Response::WaitingForPermits(_)
+                | Response::WaitingForLatch(_) => {}
                 end => return end,
             }
         }

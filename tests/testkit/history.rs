@@ -50,8 +50,8 @@ pub enum What {
     Recovered,
     /// The grant was told as lost.
     Lost,
-    /// The stream broke.
-    Broke,
+    /// The stream broke; the holder still relies on the grant for this long.
+    Broke(Duration),
     /// The session goes on at a coordinator, which still has the grant.
     Resumed,
     /// From here on the holder does nothing under the lock.

@@ -72,7 +72,7 @@ impl Line {
                 token: token.to_string(),
                 ..line
             },
-            What::AtRisk(left) => Self {
+            What::AtRisk(left) | What::Broke(left) => Self {
                 valid_us: micros(left),
                 ..line
             },
@@ -95,7 +95,7 @@ impl Line {
             "at_risk" => What::AtRisk(Duration::from_micros(self.valid_us)),
             "recovered" => What::Recovered,
             "lost" => What::Lost,
-            "broke" => What::Broke,
+            "broke" => What::Broke(Duration::from_micros(self.valid_us)),
             "resumed" => What::Resumed,
             "release_sent" => What::ReleaseSent,
             "released" => What::Released,
@@ -114,7 +114,7 @@ fn word(what: What) -> &'static str {
         What::AtRisk(_) => "at_risk",
         What::Recovered => "recovered",
         What::Lost => "lost",
-        What::Broke => "broke",
+        What::Broke(_) => "broke",
         What::Resumed => "resumed",
         What::ReleaseSent => "release_sent",
         What::Released => "released",
@@ -132,7 +132,7 @@ fn a_line_says_what_the_event_says() {
         What::AtRisk(Duration::from_millis(3)),
         What::Recovered,
         What::Lost,
-        What::Broke,
+        What::Broke(Duration::from_millis(4)),
         What::Resumed,
         What::ReleaseSent,
         What::Released,

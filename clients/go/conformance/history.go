@@ -97,8 +97,11 @@ func (h *history) write(what string, token uint64, validFor time.Duration) {
 	if token != 0 {
 		event["token"] = fmt.Sprint(token)
 	}
-	if what == "at_risk" {
+	switch what {
+	case "at_risk":
 		event["valid_us"] = validFor.Microseconds()
+	case "broke": // after at_us was read, so that both together are not too late
+		event["valid_us"] = max(0, time.Until(h.grant.ValidUntil()).Microseconds())
 	}
 	line, err := json.Marshal(event)
 	if err == nil {

@@ -4,7 +4,7 @@ import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { LockLostError, MisconfiguredError, SessionEndedError } from "../src/index.js";
-import type { LockMode, Lockkeeper, SessionChange } from "../src/index.js";
+import type { Lock, LockMode, Lockkeeper, SessionChange } from "../src/index.js";
 
 /** What a contender does. */
 export interface Contention {
@@ -40,7 +40,7 @@ export async function contend(locks: Lockkeeper, contention: Contention): Promis
       const lock = await locks.lock(name, { mode });
       grants += 1;
       note("granted", { token: String(lock.fencingToken) });
-      const stop = reportWhileHeld(locks, lock.signal, note);
+      const stop = reportWhileHeld(locks, lock, note);
       await sleep(holdMs, undefined, { signal: lock.signal }).catch(() => undefined);
       stop();
       await release(() => lock.release(), note);
@@ -55,9 +55,10 @@ export async function contend(locks: Lockkeeper, contention: Contention): Promis
 /** Notes what a holder learns. Returns how to stop that. */
 function reportWhileHeld(
   locks: Lockkeeper,
-  signal: AbortSignal,
+  lock: Lock,
   note: (what: string, fields?: object) => void,
 ): () => void {
+  const { signal } = lock;
   let isAtRisk = false;
   const onChange = (change: SessionChange): void => {
     if (change.state === "at_risk") {
@@ -65,7 +66,7 @@ function reportWhileHeld(
       note("at_risk", { valid_us: Math.floor(change.validFor * 1000) });
     } else if (change.state === "resuming") {
       isAtRisk = false;
-      note("broke");
+      note("broke", { valid_us: Math.floor(lock.validFor * 1000) });
     } else if (change.state === "connected" && !signal.aborted) {
       note(isAtRisk ? "recovered" : "resumed");
       isAtRisk = false;

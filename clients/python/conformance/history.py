@@ -1,7 +1,7 @@
 """Contention for one lock, and what was seen of it.
 
 Each line of the history is a JSON object: `at_us` on CLOCK_MONOTONIC, `client`, `attempt` (numbered
-by the client), `name` and `what`; `granted` has a `token`, and `at_risk` has `valid_us`.
+by the client), `name` and `what`; `granted` has a `token`; `at_risk` and `broke` have `valid_us`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Attempt:
         if not self.lock.owned():
             return
         if event.state == "resuming":
-            self.note("broke")
+            self.note("broke", valid_us=int(self.lock.valid_for * 1e6))
         elif event.state == "at_risk":
             self.note("at_risk", valid_us=int(self.lock.valid_for * 1e6))
         elif event.state == "connected":

@@ -12,7 +12,7 @@ use crate::{
     multi::identity::{Identity, Known},
     owner_lock::OwnerLock,
     session::{held::Lost, session::Session},
-    types::{Grant, GrantKey, HolderKnown},
+    types::{Grant, GrantKey, HolderKnown, LockName},
 };
 
 /// Several grants on their way to the caller. If dropped before [`DeliveryAll::take`], a hold of
@@ -82,6 +82,16 @@ impl DeliveryAll {
                 deliveries.drain(..).map(Delivery::take).collect()
             }
         }
+    }
+
+    /// The names of the locks.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &LockName> {
+        let (together, in_order) = match &self.0 {
+            Parts::Together { grants, .. } => (grants.as_slice(), [].as_slice()),
+            Parts::InOrder(deliveries) => ([].as_slice(), deliveries.as_slice()),
+        };
+        let together = together.iter().map(|(grant, _)| &grant.name);
+        together.chain(in_order.iter().map(|delivery| &delivery.grant().name))
     }
 
     /// Replaces the grants by those of the session's grant table.

@@ -210,6 +210,10 @@ impl PermitDelivery {
         Ok(self.grant.clone())
     }
 
+    pub(crate) fn name(&self) -> &LockName {
+        &self.grant.name
+    }
+
     /// Permits left when these were taken.
     pub(crate) fn available(&self) -> u32 {
         self.available

@@ -9,7 +9,10 @@ use lockkeeper_coordinator::{Answer, Error, MailboxReader};
 use tokio_stream::Stream;
 use tonic::Status;
 
-use super::status::{status, unexpected_answer};
+use super::{
+    status::{status, unexpected_answer},
+    viewer::Viewer,
+};
 
 /// Converts an answer to one of the RPC; none if the RPC has no such answer. A grant counts as
 /// delivered from there on.
@@ -20,16 +23,18 @@ pub(super) type Convert<T> = fn(Answer) -> Result<Option<T>, Error>;
 pub(super) struct Answers<T> {
     from: MailboxReader<Answer>,
     convert: Convert<T>,
+    viewer: Viewer,
     ended: bool,
 }
 
 // === impl Answers ===
 
 impl<T> Answers<T> {
-    pub(super) fn new(from: MailboxReader<Answer>, convert: Convert<T>) -> Self {
+    pub(super) fn new(from: MailboxReader<Answer>, convert: Convert<T>, viewer: Viewer) -> Self {
         Self {
             from,
             convert,
+            viewer,
             ended: false,
         }
     }
@@ -45,7 +50,7 @@ impl<T> Stream for Answers<T> {
         let answer = ready!(self.from.poll_recv(cx));
         self.ended = !answer.as_ref().is_some_and(Answer::is_about_wait);
         let converted = match answer {
-            Some(answer) => (self.convert)(answer),
+            Some(answer) => self.viewer.allowed(answer).and_then(self.convert),
             None => Err(Error::Draining),
         };
         Poll::Ready(Some(match converted {

@@ -144,6 +144,7 @@ impl Calls {
         convert: Convert<T>,
     ) -> Response<Answers<T>> {
         let (to, answers) = mailbox();
+        let viewer = self.viewer(&account);
         let reply = Reply {
             op_id: 0,
             to: AnswersTo::Mailbox(to),
@@ -152,7 +153,7 @@ impl Calls {
             account,
         };
         self.coordinator.submit(operation, reply);
-        Response::new(Answers::new(answers, convert))
+        Response::new(Answers::new(answers, convert, viewer))
     }
 }
 

@@ -84,7 +84,10 @@ impl Outbound {
         if ends_wait(&answer) {
             self.waits.lock().remove(&op_id);
         }
-        let response = response(answer, &self.viewer)
+        let response = self
+            .viewer
+            .allowed(answer)
+            .and_then(|answer| response(answer, &self.viewer))
             .unwrap_or_else(|error| Response::Failed(message(&status(&error))));
         if let Response::Failed(failed) = &response {
             self.metrics.frame_failed(failed.code);

@@ -1,8 +1,8 @@
-//! What a caller may see of others. A known owner can be impersonated, so owners of other callers
-//! are shown as digests.
+//! What a caller may see of others, and still be granted. A known owner can be impersonated, so
+//! owners of other callers are shown as digests.
 
 use lockkeeper_access::{Access, Identity, Right};
-use lockkeeper_coordinator::{Coordinator, LockName, Owner};
+use lockkeeper_coordinator::{Answer, Coordinator, Error, LockName, Owner};
 
 /// The reader of an answer. None where every caller is anonymous: then everything is shown.
 #[derive(Clone, Debug)]
@@ -22,6 +22,19 @@ impl Viewer {
             access.allows(caller, Right::Describe, name.public())
         };
         self.0.as_ref().is_none_or(may)
+    }
+
+    /// Drops a grant, which releases it, if the right to the name was taken away during the wait.
+    pub(super) fn allowed(&self, answer: Answer) -> Result<Answer, Error> {
+        let Some((_, access, caller)) = &self.0 else {
+            return Ok(answer);
+        };
+        let right = Right::Acquire;
+        let forbidden = answer.granted(|name| !access.allows(caller, right, name.public()));
+        match forbidden.cloned() {
+            Some(name) => Err(Error::Forbidden { right, name }),
+            None => Ok(answer),
+        }
     }
 
     /// An owner as the viewer may see it: its own by name, others as a digest.

@@ -60,7 +60,7 @@ impl History<'_> {
             tokio::select! {
                 () = guard.lost().cancelled() => break true,
                 () = sleep_until(until) => break false,
-                Some(event) = events.next() => self.note_session(&event),
+                Some(event) = events.next() => self.note_session(&event, &guard),
             }
         };
         if is_lost {
@@ -76,9 +76,12 @@ impl History<'_> {
         self.note(json!({ "what": what }));
     }
 
-    fn note_session(&mut self, event: &SessionEvent) {
+    fn note_session(&mut self, event: &SessionEvent, guard: &Guard) {
         match event {
-            SessionEvent::Broken { .. } => self.note(json!({ "what": "broke" })),
+            SessionEvent::Broken { .. } => {
+                let valid_us = guard.valid_for().as_micros();
+                self.note(json!({ "what": "broke", "valid_us": valid_us }));
+            }
             SessionEvent::Resumed => self.note(json!({ "what": "resumed" })),
             SessionEvent::Recovered => self.note(json!({ "what": "recovered" })),
             SessionEvent::AtRisk { valid_for } => {

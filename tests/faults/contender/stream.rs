@@ -74,7 +74,7 @@ impl Contender {
     pub(super) fn broke(&mut self) {
         self.link = None;
         self.at += 1;
-        self.note_held(What::Broke);
+        self.note_held(What::Broke(Duration::ZERO));
     }
 
     /// A notice, while something is held.

@@ -1,10 +1,11 @@
 //! What no rule allows is refused. `matrix.rs` has every RPC and every frame.
 
 use lockkeeper_access::{Quotas, Right};
+use lockkeeper_api::pb::{self, session_request::Request};
 use tonic::Code;
 
-use super::{ALICE, MALLORY, assert_refused, rule, world_with};
-use crate::support::{World, secs};
+use super::{ALICE, MALLORY, access, assert_refused, rule, world_with};
+use crate::support::{Options, World, client::acquire_request, secs};
 
 /// Both may use what begins with `free/`; what begins with `orders/` is Alice's.
 fn world() -> World {
@@ -41,4 +42,60 @@ async fn a_session_cannot_be_resumed_with_a_grant_that_no_rule_allows() {
     assert_refused(resumed, Code::PermissionDenied, "PERMISSION_DENIED");
     let resumed = mallory.resume(&opened, vec![free]).await.unwrap();
     assert_eq!(resumed.opened.grants.len(), 1);
+}
+
+fn spec(name: &str) -> pb::LockSpec {
+    pb::LockSpec {
+        name: name.to_owned(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_no_rule_allows_any_more_is_granted_nothing() {
+    let access = access(vec![rule("*", "", &Right::ALL)], Quotas::default());
+    let world = World::with(&Options {
+        access: access.clone(),
+        ..Options::default()
+    });
+    let mut alice = world.client_as(0, ALICE).await;
+    let mut holder = alice.open().await;
+    for name in ["a", "b"] {
+        holder.acquire(name).await;
+    }
+    let mut mallory = world.client_as(0, MALLORY).await;
+    let mut call = mallory.acquire(acquire_request("a", "m")).await.unwrap();
+    call.expect_waiting().await;
+    let mut session = mallory.open().await;
+    let one = session.send_acquire("a", "one");
+    let all = session.send(Request::AcquireAll(pb::AcquireAllRequest {
+        locks: ["a", "b"].map(spec).to_vec(),
+        owner: "all".to_owned(),
+        ..Default::default()
+    }));
+    for wait in [one, all] {
+        session.answer(wait).await;
+    }
+    access.set(
+        vec![
+            rule(ALICE, "", &Right::ALL),
+            rule(MALLORY, "free/", &Right::ALL),
+        ],
+        Quotas::default(),
+    );
+    for name in ["a", "b"] {
+        holder.release(name).await;
+    }
+    assert_refused(
+        call.end().await,
+        Code::PermissionDenied,
+        "PERMISSION_DENIED",
+    );
+    for wait in [one, all] {
+        assert_eq!(session.expect_failed(wait).await, "PERMISSION_DENIED");
+    }
+    // What they were about to hold is free again.
+    for name in ["a", "b"] {
+        holder.acquire(name).await;
+    }
 }

@@ -73,11 +73,15 @@ impl Hold {
                 }
                 self.risk = None;
             }
-            What::Broke => self.relies_until(at),
+            What::Broke(left) => self.risk = Some(at + left),
             What::Resumed if self.is_done => {}
             What::Resumed => {
+                // If the time was over meanwhile the holder begins to rely on it again.
+                if self.risk.is_some_and(|risk| risk < at) {
+                    self.relies_until(at);
+                }
                 self.risk = None;
-                self.since = Some(at);
+                self.since.get_or_insert(at);
             }
             What::Lost | What::Refused => {
                 self.relies_until(at);

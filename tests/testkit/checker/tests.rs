@@ -130,11 +130,11 @@ fn a_risk_that_was_announced_ends_what_can_be_relied_on() {
 
 #[test]
 fn a_broken_stream_is_nothing_to_rely_on_until_it_is_resumed() {
-    let resumed = |at: Option<u64>| {
+    let resumed = |left: Duration, at: Option<u64>| {
         let mut lines = vec![
             (0, 1, What::Asked),
             (10, 1, granted(5)),
-            (100, 1, What::Broke),
+            (100, 1, What::Broke(left)),
         ];
         lines.extend(at.map(|at| (at, 1, What::Resumed)));
         lines.extend([
@@ -144,8 +144,11 @@ fn a_broken_stream_is_nothing_to_rely_on_until_it_is_resumed() {
         ]);
         checked(&lines).violations.len()
     };
-    assert_eq!(resumed(None), 0);
-    assert_eq!(resumed(Some(1000)), 1);
+    assert_eq!(resumed(Duration::ZERO, None), 0);
+    assert_eq!(resumed(Duration::ZERO, Some(1000)), 1);
+    // Unless the holder says for how long it relies on the grant.
+    assert_eq!(resumed(SECOND, None), 0);
+    assert_eq!(resumed(2 * SECOND, None), 1);
 }
 
 #[test]

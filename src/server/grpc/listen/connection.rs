@@ -4,12 +4,14 @@ use std::{
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf},
     net::{TcpStream, UnixStream},
+    time::{Sleep, sleep},
 };
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
@@ -24,6 +26,13 @@ const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// before more is read, so that they count; they are few, so that others' turn comes soon.
 const STRANGER_READS: usize = 512;
 
+/// The bytes of a connection without credentials between two pauses. A client that has credentials
+/// shows them in the first few hundred; what is beyond is a probe, or a flood.
+const STRANGER_BYTES: usize = 16 << 10;
+
+/// The length of a pause.
+const STRANGER_PAUSE: Duration = Duration::from_secs(1);
+
 /// A connection of any kind.
 #[derive(Debug)]
 pub struct Connection {
@@ -34,6 +43,9 @@ pub struct Connection {
     beginning_left: usize,
     /// It has been read without credentials; others' turn is next.
     has_read: bool,
+    /// The bytes read without credentials since the last pause.
+    read: usize,
+    pause: Option<Pin<Box<Sleep>>>,
     _admitted: Admitted,
 }
 
@@ -82,6 +94,8 @@ impl Connection {
             beginning: PREFACE,
             beginning_left: 0,
             has_read: false,
+            read: 0,
+            pause: None,
             _admitted: admitted,
         }
     }
@@ -105,8 +119,8 @@ impl Connection {
         self.beginning != PREFACE
     }
 
-    /// Reads a connection that has not shown credentials: a little at a time, and no more once it
-    /// is to be closed.
+    /// Reads a connection that has not shown credentials: a little at a time, with pauses, and no
+    /// more once it is to be closed.
     fn poll_read_slowly(
         &mut self,
         cx: &mut Context<'_>,
@@ -121,12 +135,21 @@ impl Connection {
         if self.peer.usage.is_closed_for(cx.waker()) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
+        if self.read >= STRANGER_BYTES {
+            let pause = self
+                .pause
+                .get_or_insert_with(|| Box::pin(sleep(STRANGER_PAUSE)));
+            ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+            self.read = 0;
+        }
         let count = buffer.remaining().min(STRANGER_READS);
         let mut part = ReadBuf::new(buffer.initialize_unfilled_to(count));
         let read = self.stream.poll_read(cx, &mut part);
         let count = part.filled().len();
         buffer.advance(count);
         self.has_read = count > 0;
+        self.read += count;
         read
     }
 }
@@ -222,5 +245,38 @@ impl AsyncWrite for Connection {
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::metrics::gauge::Gauge;
+    use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
+
+    use super::*;
+    use crate::admission::Admission;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_without_credentials_is_read_with_pauses() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let admitted = Admission::new(1, 1, Gauge::default()).admit(None).unwrap();
+        let mut connection = Connection::over_tcp(stream, Peer::default(), admitted);
+        let begun = Instant::now();
+        let mut take = async |connection: &mut Connection| {
+            client
+                .write_all(&vec![0; 2 * STRANGER_BYTES])
+                .await
+                .unwrap();
+            let mut taken = vec![0; 2 * STRANGER_BYTES];
+            connection.read_exact(&mut taken).await.unwrap();
+            begun.elapsed().as_secs()
+        };
+        assert_eq!(take(&mut connection).await, 1);
+        assert_eq!(take(&mut connection).await, 3);
+        connection.peer.usage.authenticate();
+        assert_eq!(take(&mut connection).await, 3, "credentials were shown");
     }
 }

@@ -1,5 +1,5 @@
 //! Connections that have not shown credentials, where they are required. Above a number the oldest
-//! is closed for a new one: a client that has credentials shows them at once, so those who have
+//! are closed for a new one: a client that has credentials shows them at once, so those who have
 //! none cannot keep it out.
 
 use std::{
@@ -11,6 +11,9 @@ use parking_lot::Mutex;
 
 use super::metrics::{Metrics, Refused};
 use crate::grpc::peer::Usage;
+
+/// The part of the connections that is closed when there is one too many.
+const CLOSED_AT_ONCE: usize = 16;
 
 /// The connections, oldest first. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -31,7 +34,7 @@ impl Strangers {
         }
     }
 
-    /// Adds a connection. Closes the oldest if there are too many.
+    /// Adds a connection. Closes the oldest ones if there are too many.
     pub(super) fn add(&self, usage: &Arc<Usage>) {
         let mut known = self.known.lock();
         known.push_back(Arc::downgrade(usage));
@@ -42,8 +45,13 @@ impl Strangers {
             let usage = usage.upgrade();
             usage.is_some_and(|usage| !usage.is_authenticated() && !usage.is_closed())
         });
-        while known.len() > self.max {
-            if let Some(oldest) = known.pop_front().and_then(|oldest| oldest.upgrade()) {
+        if known.len() <= self.max {
+            return;
+        }
+        // Some at once, so that not every new connection walks all others.
+        let closed = known.len() - self.max + self.max / CLOSED_AT_ONCE;
+        for oldest in known.drain(..closed) {
+            if let Some(oldest) = oldest.upgrade() {
                 oldest.close();
                 self.metrics.refused(Refused::UnauthenticatedMax);
             }

@@ -24,6 +24,8 @@ const HUGE: usize = 8 << 20;
 /// The largest reply: a thousand holders and as many waiters, each with a long name.
 const REPLY_MAX: usize = 4 << 20;
 
+const DIGEST: (&str, &str) = ("", "d");
+
 const OWNER: &str = "8f14e45f-ceea-467f-a8a1-0b1c2d3e4f50:0";
 
 /// A client that measures replies.
@@ -145,6 +147,9 @@ async fn ask_all(scripts: &Scripts) {
     let _ = scripts.inspect_latch(NAME).await;
     let _ = scripts.inspect(NAME, 1000).await;
     let _ = scripts.forced(NAME).await;
+    let _ = scripts.proclaim(NAME, OWNER, 1, "client", "value").await;
+    let _ = scripts.inspect_election(NAME, Some(0)).await;
+    let _ = scripts.shared_waits(DIGEST).await;
     let forced = scripts.force_release(NAME, "why", secs(20), None, 100);
     let _ = forced.await;
 }
@@ -172,7 +177,13 @@ async fn what_others_have_planted_is_not_sent() {
     let (queue, counter) = (keys::queue(NAME), keys::counter(NAME));
     let (leases, owners) = (keys::permit_leases(NAME), keys::permit_owners(NAME));
     let digits = hex::encode([1; 16]);
-    let cases: [&[&[u8]]; 12] = [
+    let (note, waits) = (keys::note(NAME), keys::waits(DIGEST.0, DIGEST.1));
+    let (election, of_leader) = (
+        keys::election(NAME),
+        [b"2\n1\no\nc\n", huge.as_slice()].concat(),
+    );
+    let shared_waits = [b"1 ", huge.as_slice()].concat();
+    let cases: [&[&[u8]]; 16] = [
         &[b"HSET", &lock, &huge, b"1"],
         &[b"HSET", &lock, OWNER.as_bytes(), &huge],
         &[b"HSET", &lock, b"mode", b"read", &huge, b"1"],
@@ -192,6 +203,10 @@ async fn what_others_have_planted_is_not_sent() {
             b"answer",
             &huge,
         ],
+        &[b"HSET", &note, b"note", &huge, b"owner", &huge],
+        &[b"RPUSH", election.as_bytes(), &of_leader],
+        &[b"RPUSH", election.as_bytes(), &of_leader, b"3\n1\no\nc\nv"],
+        &[b"SET", &waits, &shared_waits],
         &[b"HSET", &forced, b"token", b"1", b"reason", &huge],
         &[b"HSET", &long_name, b"f", b"1"],
     ];

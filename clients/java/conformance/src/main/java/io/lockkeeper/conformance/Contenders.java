@@ -72,6 +72,8 @@ final class Contenders {
             }
             if (what.equals("at_risk") && valid != null) {
                 event.addProperty("valid_us", valid.toNanos() / 1000);
+            } else if (what.equals("broke")) {
+                event.addProperty("valid_us", grant.validFor().toNanos() / 1000);
             }
             // One write for each line: several processes append to the file.
             file.write(ByteBuffer.wrap((event + "\n").getBytes(StandardCharsets.UTF_8)));
