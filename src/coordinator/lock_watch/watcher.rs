@@ -142,6 +142,14 @@ impl LockWatcher {
         for change in changes(&last, &look, self.core.scripts.keeps_order()) {
             events.push(self.event(change, &last, &look).await);
         }
+        // A forced release takes a token without a grant.
+        let is_forced = |event: &LockEvent| {
+            let forced = |end: &GrantEnd| matches!(end, GrantEnd::Forced { .. });
+            matches!(event, LockEvent::Ended { end, .. } if forced(end))
+        };
+        if events.iter().any(is_forced) {
+            events.retain(|event| !matches!(event, LockEvent::Gap(GapReason::Folded)));
+        }
         if look.waiter_count != last.waiter_count {
             events.push(LockEvent::Waiters(look.waiter_count));
         }

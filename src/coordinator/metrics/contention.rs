@@ -1,6 +1,6 @@
 //! The names that are contended most, in a sketch of fixed size: each name has a weight, and a new
-//! one takes the place, and the weight, of the lightest. A name with more than a 256th of the weight
-//! of all names is always there. Grants that nobody waited for add nothing.
+//! one takes the place, and the weight, of the lightest. A name with more than a 256th of the
+//! weight of all names is always there. Grants that nobody waited for add nothing.
 
 use std::{
     collections::HashMap,

@@ -8,9 +8,7 @@ use http::uri::PathAndQuery;
 use lockkeeper_access::{Quotas, Right};
 use lockkeeper_api::pb::{self, session_request::Request as Frame, session_response::Response};
 use prost::Message as _;
-use prost_reflect::{
-    DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor, Value,
-};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, Value};
 use tonic::{Code, Request, Status, client::Grpc};
 use tonic_types::StatusExt as _;
 
@@ -172,9 +170,7 @@ fn frames() -> Vec<(String, MessageDescriptor)> {
         .unwrap();
     let oneof = request.oneofs().next().unwrap();
     let frames = oneof.fields().map(|field| {
-        let Kind::Message(message) = field.kind() else {
-            panic!("{field:?} is no message")
-        };
+        let message = field.kind().as_message().unwrap().clone();
         (field.name().to_owned(), message)
     });
     frames.collect()
@@ -200,9 +196,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             "fencing_token" | "term" => Value::U64(1),
             "permit_ids" => Value::List(vec![text(&"0".repeat(32))]),
             "locks" => {
-                let Kind::Message(lock) = field.kind() else {
-                    panic!("{field:?}")
-                };
+                let lock = field.kind().as_message().unwrap().clone();
                 let names = [THEIRS, about.name].into_iter().collect::<BTreeSet<_>>();
                 let lock = |name| {
                     let about = About { name, ..*about };
@@ -211,9 +205,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 Value::List(names.into_iter().map(lock).collect())
             }
             "note" => {
-                let Kind::Message(note) = field.kind() else {
-                    panic!("{field:?}")
-                };
+                let note = field.kind().as_message().unwrap().clone();
                 Value::Message(request(&note, about))
             }
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
