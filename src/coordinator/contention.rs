@@ -14,7 +14,7 @@ use crate::{
     why::Deadlocked,
 };
 
-pub use crate::waiters::seen::Contended;
+pub use crate::{metrics::contention::ContendedName, waiters::seen::Contended};
 
 /// Holdings and waits that are shown of a session.
 const SHOWN_MAX: usize = 1000;
@@ -69,6 +69,11 @@ impl Coordinator {
             (it, count)
         });
         waited.collect()
+    }
+
+    /// The names that were contended most here, the most time waited first; at most 256.
+    pub fn most_contended(&self) -> Vec<ContendedName> {
+        self.core.metrics.contention.all()
     }
 
     /// The first waits for a name here, at most `max` in each mode.
