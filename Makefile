@@ -62,7 +62,7 @@ sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 model: ## Explores the model of the protocol within the bounds of docs/proof.md, and prints its states
 	$(CARGO) run --locked --package lockkeeper-model
 
-faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each, and the histories judged: the table in docs/robustness.md. ROW=name for one
+faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each, and the histories judged: the tables in docs/robustness/rows.md. ROW=name for one
 	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) scripts/faults $(ROW)
 
 abuse: ## What attackers can do to their neighbours, on the release: the table in docs/robustness/abuse.md. ROW=name for one, UPDATE_DOCS=1 writes it

@@ -44,7 +44,9 @@ const serviceConfig = `{"methodConfig": [{
 		{"service": "lockkeeper.v1.LockService", "method": "Release"},
 		{"service": "lockkeeper.v1.LockService", "method": "Renew"},
 		{"service": "lockkeeper.v1.LockService", "method": "Describe"},
-		{"service": "lockkeeper.v1.LockService", "method": "CheckToken"}
+		{"service": "lockkeeper.v1.LockService", "method": "CheckToken"},
+		{"service": "lockkeeper.v1.LockService", "method": "Explain"},
+		{"service": "lockkeeper.v1.ElectionService", "method": "Leader"}
 	],
 	"retryPolicy": {
 		"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,

@@ -1,6 +1,6 @@
-// Package lockkeeper is the Go client of Lockkeeper, a lock service over gRPC: locks, semaphores
-// and latches, with leases that are renewed while your program works, and a notice when a lock is
-// lost.
+// Package lockkeeper is the Go client of Lockkeeper, a lock service over gRPC: locks, semaphores,
+// latches and elections, with leases that are renewed while your program works, and a notice when a
+// lock is lost.
 //
 //	client, err := lockkeeper.Dial(ctx, []string{"http://locks-1:7625", "http://locks-2:7625"})
 //	...

@@ -66,6 +66,8 @@ const (
 	WaitTimeout NotGrantedReason = "WAIT_TIMEOUT"
 	// Cancelled: the wait was cancelled.
 	Cancelled NotGrantedReason = "CANCELLED"
+	// Deadlock: the wait is part of a deadlock, and was made [WithEndOnDeadlock].
+	Deadlock NotGrantedReason = "DEADLOCK"
 )
 
 // NotGrantedError says that nothing was granted: the lock has another holder, too few permits are
@@ -123,8 +125,9 @@ type LostError struct {
 	// Detail is the operator's reason, or why the session ended. May be empty.
 	Detail string
 	// ValidUntil is until when no other owner can acquire the lock, although it is lost: the end of
-	// the grace period of a forced release. Stop the work before it and call [Grant.Unlock], which
-	// ends the period. It is the zero time if another owner may hold the lock already.
+	// the grace period of a forced release, or of the lease after a preemption. Stop the work
+	// before it and call [Grant.Unlock], which ends the period. It is the zero time if another
+	// owner may hold the lock already.
 	ValidUntil time.Time
 }
 

@@ -68,3 +68,35 @@ func ExampleSemaphore() {
 	}
 	defer permits.Unlock(ctx)
 }
+
+func ExampleElection() {
+	var client *lockkeeper.Client
+	election := client.Election("scheduler")
+	leadership, err := election.Campaign(ctx, "10.0.0.7:8080")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer leadership.Resign(context.WithoutCancel(ctx))
+	select {
+	case request := <-leadership.YieldRequested():
+		log.Printf("%s asks to lead: %s", request.By, request.Reason)
+	case <-leadership.Done():
+		log.Print(leadership.Err()) // another candidate may lead: stop at once
+	}
+}
+
+func ExampleElection_Observe() {
+	var client *lockkeeper.Client
+	for event, err := range client.Election("scheduler").Observe(ctx, 0) {
+		switch {
+		case err != nil:
+			log.Fatal(err)
+		case event.Leader != nil:
+			log.Printf("%s leads in term %d", event.Leader.Value, event.Leader.Term)
+		case event.Missed:
+			log.Print("some leaders may have come and gone")
+		default:
+			log.Print("nobody leads")
+		}
+	}
+}

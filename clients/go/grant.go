@@ -23,6 +23,8 @@ type Grant struct {
 
 	err      *LostError
 	released *call
+	// yields is made when it is first needed.
+	yields chan YieldRequest
 }
 
 // newGrant is called with the session's mutex locked.

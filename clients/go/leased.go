@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
@@ -21,6 +20,9 @@ const callTimeout = 10 * time.Second
 type LeasedLock struct {
 	// Note is what TryAcquire says about the hold, for others to read. It may be empty.
 	Note Note
+	// HoldAtLeast is how long the lock stays held at least, also after a release; see
+	// [WithHoldAtLeast]. It may be 0.
+	HoldAtLeast time.Duration
 
 	client      *Client
 	name, owner string
@@ -54,7 +56,7 @@ func (l *LeasedLock) TryAcquire(ctx context.Context, lease time.Duration) (Lease
 	answer, err := unary(ctx, l.client, pb.NewLockServiceClient,
 		pb.LockServiceClient.TryAcquire, &pb.TryAcquireRequest{
 			Name: l.name, Owner: l.owner, Lease: optional(lease), RequestId: rand.Text(),
-			Note: l.Note.pb(),
+			Note: l.Note.pb(), HoldAtLeast: optional(l.HoldAtLeast),
 		})
 	if err != nil {
 		return Lease{}, err
@@ -137,17 +139,20 @@ func (c *Client) Describe(ctx context.Context, name string) (LockState, error) {
 	if !isOpen {
 		it, err = unary(ctx, c, pb.NewLockServiceClient, pb.LockServiceClient.Describe, request)
 	}
-	var heldBy []Holder
-	for _, holder := range it.GetHolders() {
-		heldBy = append(heldBy, Holder{
-			holder.Owner, holder.ClientName, Mode(holder.Mode), holder.RemainingLease.AsDuration(),
-			noteOf(holder.Note),
-		})
-	}
 	return LockState{
 		it.GetHolderCount(), it.GetWaiterCount(), it.GetLastFencingToken(),
-		it.GetRemainingLease().AsDuration(), heldBy,
+		it.GetRemainingLease().AsDuration(), holdersOf(it.GetHolders()),
 	}, err
+}
+
+func holdersOf(all []*pb.Holder) (holders []Holder) {
+	for _, it := range all {
+		holders = append(holders, Holder{
+			it.Owner, it.ClientName, Mode(it.Mode), it.RemainingLease.AsDuration(),
+			noteOf(it.Note),
+		})
+	}
+	return holders
 }
 
 // CheckToken returns whether a fencing token belongs to the newest grant of a lock. It is for
@@ -192,11 +197,8 @@ func unary[S, In, Out any](
 	if err != nil {
 		return none, err
 	}
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	limited, cancel := context.WithTimeout(traced(ctx), callTimeout)
 	defer cancel()
-	if parent := traceparent(ctx); parent != "" {
-		limited = metadata.AppendToOutgoingContext(limited, "traceparent", parent)
-	}
 	answer, err := method(stub(conn), limited, request)
 	switch {
 	case err == nil:

@@ -38,7 +38,8 @@ func (c *Client) Lock(ctx context.Context, name string, options ...AcquireOption
 	return c.acquire(ctx, options, true, func(o *acquireOptions) *pb.SessionRequest {
 		return &pb.SessionRequest{Request: &pb.SessionRequest_Acquire{Acquire: &pb.AcquireRequest{
 			Name: name, Mode: o.pbMode(), Owner: o.owner, Lease: o.pbLease(),
-			MinReplicaAcks: o.replicas, Note: o.note.pb(),
+			MinReplicaAcks: o.replicas, Note: o.note.pb(), HoldAtLeast: optional(o.holdAtLeast),
+			EndOnDeadlock: o.endOnDeadlock,
 		}}}
 	})
 }
@@ -76,7 +77,7 @@ func (c *Client) TryLock(
 	return c.acquire(ctx, options, false, func(o *acquireOptions) *pb.SessionRequest {
 		try := &pb.TryAcquireRequest{
 			Name: name, Mode: o.pbMode(), Owner: o.owner, Lease: o.pbLease(),
-			MinReplicaAcks: o.replicas, Note: o.note.pb(),
+			MinReplicaAcks: o.replicas, Note: o.note.pb(), HoldAtLeast: optional(o.holdAtLeast),
 		}
 		return &pb.SessionRequest{Request: &pb.SessionRequest_TryAcquire{TryAcquire: try}}
 	})
@@ -93,7 +94,7 @@ func (c *Client) LockAll(
 	return c.acquire(ctx, options, true, func(o *acquireOptions) *pb.SessionRequest {
 		acquire := &pb.AcquireAllRequest{
 			Locks: o.specs(names), Owner: o.owner, Lease: o.pbLease(), MinReplicaAcks: o.replicas,
-			Note: o.note.pb(),
+			Note: o.note.pb(), EndOnDeadlock: o.endOnDeadlock,
 		}
 		return &pb.SessionRequest{Request: &pb.SessionRequest_AcquireAll{AcquireAll: acquire}}
 	})
@@ -132,7 +133,11 @@ func (c *Client) acquire(
 	if given.owner == "" {
 		given.owner = session.newOwner()
 	}
-	call, err := session.do(ctx, request(given), given.wait)
+	acquire := request(given)
+	if err := given.check(acquire); err != nil {
+		return nil, err
+	}
+	call, err := session.do(ctx, acquire, given.wait)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
 
 // Option configures a [Client]. See [Dial].
@@ -119,6 +121,9 @@ type acquireOptions struct {
 	owner    string
 	replicas uint32
 	note     Note
+
+	holdAtLeast   time.Duration
+	endOnDeadlock bool
 }
 
 // WithMode sets the mode in which to hold a lock. The default is [Exclusive].
@@ -143,6 +148,9 @@ func WithWaitTimeout(limit time.Duration) AcquireOption {
 // WithOwner names the owner within the session. The same owner can acquire a lock several times,
 // and holds it until it has released it as often. By default each call has an owner of its own, so
 // that two goroutines exclude each other.
+//
+// An owner stands for one task: give each goroutine that holds several locks an owner for all of
+// them, and its deadlocks are named. See [WithEndOnDeadlock].
 func WithOwner(owner string) AcquireOption {
 	return func(o *acquireOptions) { o.owner = owner }
 }
@@ -153,6 +161,21 @@ func WithMinReplicaAcks(count uint32) AcquireOption {
 	return func(o *acquireOptions) { o.replicas = count }
 }
 
+// WithHoldAtLeast keeps a lock held for at least this long, counted from the grant, also after a
+// release or a crash: a job that ends early does not run again at once elsewhere. It is for one
+// lock in the mode [Exclusive] or [Fair].
+func WithHoldAtLeast(least time.Duration) AcquireOption {
+	return func(o *acquireOptions) { o.holdAtLeast = least }
+}
+
+// WithEndOnDeadlock ends the wait for locks with a [*NotGrantedError] for the reason [Deadlock] if
+// it is part of a deadlock. Of the waits of a deadlock with this option, the youngest ends: release
+// what the owner holds, and begin again. A deadlock is known only among owners that are named; see
+// [WithOwner].
+func WithEndOnDeadlock() AcquireOption {
+	return func(o *acquireOptions) { o.endOnDeadlock = true }
+}
+
 func newAcquireOptions(options []AcquireOption) (*acquireOptions, error) {
 	it := &acquireOptions{}
 	for _, option := range options {
@@ -161,8 +184,28 @@ func newAcquireOptions(options []AcquireOption) (*acquireOptions, error) {
 	switch {
 	case it.lease < 0:
 		return nil, misconfigured("lease", "%v is negative", it.lease)
+	case it.holdAtLeast < 0:
+		return nil, misconfigured("hold at least", "%v is negative", it.holdAtLeast)
 	case it.wait != nil && *it.wait < 0:
 		return nil, misconfigured("wait timeout", "%v is negative", *it.wait)
 	}
 	return it, nil
+}
+
+// check fails if an option would have no effect on a request.
+func (o *acquireOptions) check(request *pb.SessionRequest) error {
+	isOneLock, isPermits := false, false
+	switch request.Request.(type) {
+	case *pb.SessionRequest_Acquire, *pb.SessionRequest_TryAcquire:
+		isOneLock = true
+	case *pb.SessionRequest_AcquirePermits, *pb.SessionRequest_TryAcquirePermits:
+		isPermits = true
+	}
+	switch {
+	case o.holdAtLeast > 0 && !isOneLock:
+		return misconfigured("hold at least", "it is for a single lock")
+	case o.endOnDeadlock && isPermits:
+		return misconfigured("end on deadlock", "it is for locks, not for permits")
+	}
+	return nil
 }

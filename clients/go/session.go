@@ -265,6 +265,12 @@ func (s *Session) carryOut(effect machine.Effect) {
 			grant.lose(lostError(it.Guard.Loss()))
 			s.log(slog.LevelWarn, "grant lost", "error", grant.err)
 		}
+	case machine.Asked:
+		if grant := s.grants[it.Guard]; grant != nil {
+			grant.ask(it.Request)
+			s.log(slog.LevelInfo, "yield requested", "name", it.Request.Name,
+				"by", it.Request.By, "reason", it.Request.Reason, "preempts", it.Request.Preempts)
+		}
 	case machine.Connect:
 		s.disconnect()
 		to := s.config.addresses[it.Endpoint]

@@ -42,6 +42,7 @@ pub async fn execute(
         ClientCommand::Yield(args) => commands::request_yield(args).await,
         ClientCommand::List(args) => commands::list(args).await,
         ClientCommand::Top(args) => commands::top(args).await,
+        ClientCommand::Coordinators(args) => commands::coordinators(args).await,
         ClientCommand::Sessions(args) => commands::sessions(args).await,
         ClientCommand::Watch(args) => commands::watch(args).await,
         ClientCommand::ForceRelease(args) => commands::force_release(args).await,

@@ -24,6 +24,7 @@ mod election;
 mod end_session;
 mod error;
 mod events;
+mod fleet;
 mod follow;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -79,6 +80,7 @@ pub use self::{
     end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},
     events::{Event, What},
+    fleet::{ANNOUNCE_INTERVAL, Announced, Introduction, Others},
     latch::{AwaitLatch, CountDown, LatchDescription, LatchNotOpened, LatchOpened, SetCount},
     lock::{
         delivery::Delivery,

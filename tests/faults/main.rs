@@ -1,5 +1,5 @@
 //! What breaks in a deployment while 32 contenders take locks: one test for each fault at each
-//! store. The rows are those of `docs/robustness.md`.
+//! store. The rows are those of `docs/robustness/rows.md`.
 //!
 //! `make test` runs each once and short; `make faults` for longer (`FAULT_SECONDS`).
 

@@ -1,4 +1,4 @@
-//! A row of the table in `docs/robustness.md`: contenders, a fault, and what may come of it.
+//! A row of the table in `docs/robustness/rows.md`: contenders, a fault, and what may come of it.
 
 use std::{env, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The rows of the tables in `docs/robustness.md`, each a test: a store, a fault, and what is
+//! The rows of the tables in `docs/robustness/rows.md`, each a test: a store, a fault, and what is
 //! different from the other rows of that store.
 
 use std::time::Duration;

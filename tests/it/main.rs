@@ -21,6 +21,7 @@ mod connection_age;
 mod drain;
 mod election;
 mod fair;
+mod fleet;
 mod hand_over;
 mod hold_at_least;
 mod idempotency;

@@ -173,6 +173,7 @@ const COMMANDS: &[&str] = &[
     "yield",
     "list",
     "top",
+    "coordinators",
     "sessions",
     "watch",
     "force-release",

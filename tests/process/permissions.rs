@@ -13,7 +13,7 @@ use crate::{
     steps::{secs, settings_on},
 };
 
-const DOCUMENT: &str = include_str!("../../docs/configuration.md");
+const DOCUMENT: &str = include_str!("../../docs/configuration/store.md");
 
 const PASSWORD: &str = "p@ss/word:1";
 

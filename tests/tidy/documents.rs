@@ -157,7 +157,7 @@ const SENT: [&str; 21] = [
 
 #[test]
 fn the_documented_permissions_are_what_the_scripts_need() {
-    let document = text("docs/configuration.md");
+    let document = text("docs/configuration/store.md");
     let from = document.find("ACL SETUSER").expect("it shows one");
     let shown = document[from..].split("```").next().unwrap_or_default();
     let shown = shown.split_whitespace();

@@ -4,14 +4,22 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 
 import { connectivityState } from "@grpc/grpc-js";
-import type { CallOptions, ClientUnaryCall, Metadata, ServiceError } from "@grpc/grpc-js";
+import type {
+  CallOptions,
+  ClientUnaryCall,
+  Metadata,
+  MethodDefinition,
+  ServiceError,
+} from "@grpc/grpc-js";
 
 import type { Address } from "./address.js";
 import { toError } from "./connector.js";
 import type { Connector } from "./connector.js";
-import { lockDescription, tokenCheck } from "./describe.js";
-import type { LockDescription, TokenCheck } from "./describe.js";
+import { holderDescription, lockDescription, tokenCheck } from "./describe.js";
+import type { HolderDescription, LockDescription, TokenCheck } from "./describe.js";
 import { LockkeeperError, RefusedError, UnreachableError } from "./errors.js";
+import { explanation } from "./explain.js";
+import type { Explanation } from "./explain.js";
 import { OPEN_TIMEOUT, RETRY_PAUSE } from "./machine/events.js";
 import { toDuration, toMs } from "./machine/messages.js";
 import { toWireNote } from "./note.js";
@@ -19,11 +27,9 @@ import type { NoteOptions } from "./note.js";
 import { checkCount, checkLease, checkName, checkWait } from "./options.js";
 import { fromWireMode, toWireMode } from "./options.js";
 import type { LockMode } from "./options.js";
-import type {
-  ForceReleaseRequest,
-  ForceReleaseResponse,
-} from "./proto/lockkeeper/v1/admin.js";
 import { LockAdminServiceService } from "./proto/lockkeeper/v1/admin_service.js";
+import { ElectionServiceService } from "./proto/lockkeeper/v1/election_service.js";
+import type { RequestYieldRequest } from "./proto/lockkeeper/v1/lock.js";
 import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
 import type { Grant as WireGrant } from "./proto/lockkeeper/v1/types.js";
 import { traceparent } from "./telemetry.js";
@@ -71,6 +77,49 @@ export interface ForcedRelease {
   readonly closedFor: number;
 }
 
+/** How to ask the holders of a lock to release it. */
+export interface YieldOptions {
+  /** Why, for the holders: 1 to 256 bytes. */
+  reason: string;
+  /** How long the request stands, in milliseconds, at most 1 h; 30 s by default. */
+  within?: number | undefined;
+  /** Whether to take the lock from holders that still hold it when the request ends. */
+  preempt?: boolean | undefined;
+  /**
+   * With `preempt`: how long the lock then stays closed to others at most, in milliseconds. By
+   * default, until no former holder can rely on its lease.
+   */
+  gracePeriod?: number | undefined;
+}
+
+/** Who has a request to yield. */
+export interface YieldAnswer {
+  /** The holders that have it, at most 100. Empty without the right `describe`. */
+  readonly reached: readonly HolderDescription[];
+  /** Those that do not, such as Redisson clients. Empty without the right `describe`. */
+  readonly unreached: readonly HolderDescription[];
+  /** The number of holders; 0 if the lock is free. */
+  readonly holderCount: number;
+  /** The number of holders that have it. */
+  readonly reachedCount: number;
+}
+
+/** The leader of an election, and a value that it has proclaimed. */
+export interface Leader {
+  /** The term, which increases with every leader. */
+  readonly term: bigint;
+  /** The value. */
+  readonly value: string;
+  /** The number of the value in the record of the election: 1 more than that before it. */
+  readonly revision: bigint;
+  /** The leader within its session. */
+  readonly owner: string;
+  /** The name that the leader's client gave. */
+  readonly clientName: string;
+  /** The first digits of the SHA-256 of its session's id. */
+  readonly sessionDigest: string;
+}
+
 /** A lock that an owner without a session holds until its lease ends. */
 export class Grant {
   readonly name: string;
@@ -112,13 +161,15 @@ type Method<I, O> = (
  */
 export class Calls {
   readonly #connector: Connector;
+  readonly #clientName: string;
   readonly #clients = new Map<Address, LockServiceClient>();
   /** The endpoint that answered last. */
   #endpoint = 0;
 
   /** @internal */
-  constructor(connector: Connector) {
+  constructor(connector: Connector, clientName: string) {
     this.#connector = connector;
+    this.#clientName = clientName;
   }
 
   /** Acquires a lock if it is free, else returns null. It is held until its lease ends. */
@@ -173,7 +224,63 @@ export class Calls {
     { reason, gracePeriod = 0 }: ForceReleaseOptions,
   ): Promise<ForcedRelease> {
     checkWait(gracePeriod, "gracePeriod");
-    // Finds the coordinator that answers; a refusal is an answer too.
+    const request = { name, reason, gracePeriod: toDuration(gracePeriod) };
+    const method = methodOf(LockAdminServiceService.forceRelease);
+    const { released, holderCount, closedFor } = await this.#once(name, method, request);
+    return { released, holderCount, closedFor: toMs(closedFor) };
+  }
+
+  /**
+   * Asks the holders of a lock to release it; see {@link Holding.onYieldRequested}. With `preempt`,
+   * which needs the right of that name, the lock is taken from those that still hold it when the
+   * request ends, and stays closed to others until they have stopped. A call that is lost on its
+   * way is not repeated, because the next holders are not meant.
+   */
+  async requestYield(name: string, options: YieldOptions): Promise<YieldAnswer> {
+    const { reason, within, preempt = false, gracePeriod } = options;
+    checkWait(within, "within");
+    checkWait(gracePeriod, "gracePeriod");
+    const request: RequestYieldRequest = {
+      name,
+      reason,
+      within: within === undefined ? undefined : toDuration(within),
+      clientName: this.#clientName,
+      preempt,
+      gracePeriod: gracePeriod === undefined ? undefined : toDuration(gracePeriod),
+    };
+    const answer = await this.#once(name, (it) => it.requestYield.bind(it), request);
+    const { holderCount, reachedCount } = answer;
+    return {
+      reached: answer.reached.map(holderDescription),
+      unreached: answer.unreached.map(holderDescription),
+      holderCount,
+      reachedCount,
+    };
+  }
+
+  /**
+   * Why a lock or a semaphore is waited for: its holders, what each of them waits for, the holders
+   * of that, and so on, over all coordinators, with the deadlocks among them.
+   */
+  async explain(name: string): Promise<Explanation> {
+    checkName(name);
+    return explanation((await this.#call((it) => it.explain.bind(it), { name }))[1]);
+  }
+
+  /** Who leads an election; null if nobody does. */
+  async leader(election: string): Promise<Leader | null> {
+    checkName(election);
+    const method = methodOf(ElectionServiceService.leader);
+    const [, { leader }] = await this.#call(method, { name: election });
+    return leader ?? null;
+  }
+
+  /** A call that is not repeated, to the coordinator that answers; a refusal is an answer too. */
+  async #once<I, O>(
+    name: string,
+    method: (client: LockServiceClient) => Method<I, O>,
+    request: I,
+  ): Promise<O> {
     await this.describe(name).catch((error: unknown) => {
       if (!(error instanceof RefusedError)) {
         throw error;
@@ -181,11 +288,8 @@ export class Calls {
     });
     const { addresses } = this.#connector;
     const address = addresses[this.#endpoint % addresses.length] as Address;
-    const request = { name, reason, gracePeriod: toDuration(gracePeriod) };
     const deadline = performance.now() + CALL_TIMEOUT;
-    const [, answer] = await this.#attempt(address, forcedRelease, request, deadline);
-    const { released, holderCount, closedFor } = answer;
-    return { released, holderCount, closedFor: toMs(closedFor) };
+    return (await this.#attempt(address, method, request, deadline))[1];
   }
 
   /** Closes the connections. */
@@ -266,19 +370,22 @@ export class Calls {
 }
 
 /** The generated method of another service, on the same connection. */
-function forcedRelease(
+function methodOf<I, O>({
+  path,
+  requestSerialize,
+  responseDeserialize,
+}: Pick<MethodDefinition<I, O>, "path" | "requestSerialize" | "responseDeserialize">): (
   client: LockServiceClient,
-): Method<ForceReleaseRequest, ForceReleaseResponse> {
-  const { path, requestSerialize, responseDeserialize } = LockAdminServiceService.forceRelease;
-  return (request, metadata, options, callback) =>
-    client.makeUnaryRequest<ForceReleaseRequest, ForceReleaseResponse>(
+) => Method<I, O> {
+  return (client) => (request, metadata, options, callback) =>
+    client.makeUnaryRequest<I, O>(
       path,
       requestSerialize,
       responseDeserialize,
       request,
       metadata,
       options,
-      callback as (error: ServiceError | null, response?: ForceReleaseResponse) => void,
+      callback as (error: ServiceError | null, response?: O) => void,
     );
 }
 

@@ -7,9 +7,10 @@ import { Calls } from "./calls.js";
 import { Connector } from "./connector.js";
 import { lockDescription, tokenCheck } from "./describe.js";
 import type { LockDescription, TokenCheck } from "./describe.js";
+import { Election } from "./election.js";
 import { Lock, LockSet } from "./held.js";
 import { Latch } from "./latch.js";
-import type { SessionChange, Waiting } from "./machine/events.js";
+import type { SessionChange, Waiting, YieldRequest } from "./machine/events.js";
 import { lockRequest, locksRequest } from "./requests.js";
 import type { LockName } from "./requests.js";
 import { checkLease, checkName } from "./options.js";
@@ -29,6 +30,8 @@ export interface ClientEvents {
   session: [change: SessionChange];
   /** A request waits: reported at once, and on each change. */
   waiting: [waiting: Waiting];
+  /** Another caller asks for a lock that is held; see {@link Holding.onYieldRequested}. */
+  yieldRequested: [request: YieldRequest];
 }
 
 /** The function that `request` calls while the lock is held. */
@@ -47,6 +50,7 @@ export type Work<T> = (lock: Lock) => T | Promise<T>;
 export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDisposable {
   /** Calls without a session. */
   readonly calls: Calls;
+  readonly #connector: Connector;
   readonly #sessions: Sessions;
   #state: SessionChange["state"] | undefined;
 
@@ -58,20 +62,21 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
     const { lease, clientName, releaseOnDisconnect } = options;
     const settings = { lease, clientName, releaseOnDisconnect };
     const logger = options.logger ?? defaultLogger();
-    this.calls = new Calls(connector);
-    this.#sessions = new Sessions(
-      connector,
-      settings,
-      logger,
-      (change) => {
+    this.calls = new Calls(connector, clientName ?? "");
+    this.#connector = connector;
+    // An exception of a listener must not stop the session.
+    this.#sessions = new Sessions(connector, settings, logger, {
+      onChange: (change) => {
         this.#state = change.state;
-        // An exception of a listener must not stop the session.
         queueMicrotask(() => this.emit("session", change));
       },
-      (waiting) => {
+      onWaiting: (waiting) => {
         queueMicrotask(() => this.emit("waiting", waiting));
       },
-    );
+      onYieldRequested: (request) => {
+        queueMicrotask(() => this.emit("yieldRequested", request));
+      },
+    });
   }
 
   /** The state of the session; undefined before the first. */
@@ -169,6 +174,11 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
   /** A latch. */
   latch(name: string): Latch {
     return new Latch(this.#sessions, name);
+  }
+
+  /** An election, by the name of its lock. */
+  election(name: string): Election {
+    return new Election(this.#sessions, this.calls, this.#connector, name);
   }
 
   /** The holders and the waiters of a lock. Opens no session. */

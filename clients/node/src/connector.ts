@@ -39,8 +39,9 @@ export class Connector {
   }
 
   /** A client of one address, with a connection of its own. Certificates are read now. */
-  connect(address: Address): LockServiceClient {
+  connect(address: Address, more: ChannelOptions = {}): LockServiceClient {
     const options: ChannelOptions = {
+      ...more,
       "grpc.use_local_subchannel_pool": 1,
       "grpc.service_config_disable_resolution": 1,
       "grpc.enable_http_proxy": 0,

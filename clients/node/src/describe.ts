@@ -8,6 +8,7 @@ import type { Duration } from "./proto/google/protobuf/duration.js";
 import type { DescribeLatchResponse } from "./proto/lockkeeper/v1/latch.js";
 import type { CheckTokenResponse, DescribeResponse } from "./proto/lockkeeper/v1/lock.js";
 import type { DescribeSemaphoreResponse } from "./proto/lockkeeper/v1/semaphore.js";
+import type { Holder } from "./proto/lockkeeper/v1/types.js";
 
 /** An owner that holds a lock or permits. */
 export interface HolderDescription {
@@ -93,13 +94,7 @@ export interface LatchDescription {
 
 /** A lock for users. */
 export function lockDescription(wire: DescribeResponse): LockDescription {
-  const holders = wire.holders.map((it) => ({
-    ...identity(it),
-    count: it.holdCount,
-    ...optional("mode", fromWireMode(it.mode)),
-    ...optional("remainingLease", ms(it.remainingLease)),
-    ...optional("note", it.note),
-  }));
+  const holders = wire.holders.map(holderDescription);
   const waiters = wire.waiters.map((it) => ({
     ...waiter(it),
     ...optional("mode", fromWireMode(it.mode)),
@@ -116,6 +111,17 @@ export function lockDescription(wire: DescribeResponse): LockDescription {
     lastFencingToken,
     ...optional("mode", mode),
     ...optional("remainingLease", lease),
+  };
+}
+
+/** A holder of a lock for users. */
+export function holderDescription(it: Holder): HolderDescription {
+  return {
+    ...identity(it),
+    count: it.holdCount,
+    ...optional("mode", fromWireMode(it.mode)),
+    ...optional("remainingLease", ms(it.remainingLease)),
+    ...optional("note", it.note),
   };
 }
 
@@ -166,11 +172,12 @@ function waiter(
   return { ...identity(it), position: it.position, ...waitingFor };
 }
 
-function ms(duration: Duration | undefined): number | undefined {
+/** A duration in milliseconds; undefined if it is unset. */
+export function ms(duration: Duration | undefined): number | undefined {
   return duration === undefined ? undefined : toMs(duration);
 }
 
 /** A field if it has a value. */
-function optional<K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> {
+export function optional<K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> {
   return value === undefined ? {} : ({ [key]: value } as Record<K, V>);
 }

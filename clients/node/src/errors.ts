@@ -32,8 +32,8 @@ export interface HolderNote {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Why a wait ended without a grant. */
-export type NotGrantedReason = "UNSPECIFIED" | "WAIT_TIMEOUT" | "CANCELLED";
+/** Why a wait ended without a grant. `DEADLOCK`: see `endOnDeadlock`. */
+export type NotGrantedReason = "UNSPECIFIED" | "WAIT_TIMEOUT" | "CANCELLED" | "DEADLOCK";
 
 /** Any error of the client. */
 export abstract class LockkeeperError extends Error {
@@ -93,7 +93,8 @@ export class NotGrantedError extends LockkeeperError {
     /** The note of a lock's holder, of any one if there are several; undefined if it gave none. */
     readonly holderNote?: HolderNote,
   ) {
-    super(`${resource}: not granted within the time to wait`);
+    const why = reason === "DEADLOCK" ? ", the wait was a deadlock" : " within the time to wait";
+    super(`${resource}: not granted${why}`);
   }
 }
 

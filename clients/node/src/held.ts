@@ -4,6 +4,7 @@ import type { LockLostError } from "./errors.js";
 import { MisconfiguredError } from "./errors.js";
 import { validUntil } from "./machine/entries.js";
 import type { GuardEntry } from "./machine/entries.js";
+import type { YieldRequest } from "./machine/events.js";
 import { renewalOf } from "./machine/holding.js";
 import { checkLease, fromWireMode } from "./options.js";
 import type { LockMode } from "./options.js";
@@ -15,6 +16,7 @@ import type { Held } from "./sessions.js";
 export abstract class Holding implements AsyncDisposable {
   readonly #session: Session;
   readonly #guard: GuardEntry;
+  readonly #yieldListeners: ((request: YieldRequest) => void)[] = [];
   #controller: AbortController | undefined;
   #released: Promise<void> | undefined;
 
@@ -22,7 +24,14 @@ export abstract class Holding implements AsyncDisposable {
   constructor({ session, guard }: Held) {
     this.#session = session;
     this.#guard = guard;
-    session.onLost(guard, () => this.#controller?.abort(guard.loss));
+    session.listen(guard, {
+      onLost: () => this.#controller?.abort(guard.loss),
+      onYieldRequested: (request) => {
+        this.#yieldListeners.forEach((it) => {
+          callLater(it, request);
+        });
+      },
+    });
   }
 
   /**
@@ -50,6 +59,27 @@ export abstract class Holding implements AsyncDisposable {
    */
   get validFor(): number {
     return Math.max(validUntil(this.#guard) - this.#session.now(), 0);
+  }
+
+  /** A request of another caller to release one of the locks; undefined if none stands. */
+  get yieldRequest(): YieldRequest | undefined {
+    const now = this.#session.now();
+    const all = this.loss === undefined ? this.#guard.grants : [];
+    return all.find(({ asked }) => asked !== undefined && asked.until > now)?.asked?.request;
+  }
+
+  /**
+   * Calls a function when another caller asks for one of the locks, and at once while such a
+   * request stands. Everything stays held: finish the work, release, or go on. But if the request
+   * preempts, the lock is lost when it ends. After a broken connection the function can be called
+   * for the same request again. Permits are never asked for.
+   */
+  onYieldRequested(listener: (request: YieldRequest) => void): void {
+    this.#yieldListeners.push(listener);
+    const standing = this.yieldRequest;
+    if (standing !== undefined) {
+      callLater(listener, standing);
+    }
   }
 
   /** The owner within the session. */
@@ -102,6 +132,13 @@ export abstract class Holding implements AsyncDisposable {
       await this.#released.catch(() => undefined);
     }
   }
+}
+
+/** Calls a listener of a user, whose exception must not stop the session. */
+function callLater(listener: (request: YieldRequest) => void, request: YieldRequest): void {
+  queueMicrotask(() => {
+    listener(request);
+  });
 }
 
 /** A lock that is held. */

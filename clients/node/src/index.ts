@@ -7,7 +7,10 @@ export type {
   CallOptionsOfLock,
   ForcedRelease,
   ForceReleaseOptions,
+  Leader,
   TryCallOptions,
+  YieldAnswer,
+  YieldOptions,
 } from "./calls.js";
 export type {
   HolderDescription,
@@ -17,6 +20,8 @@ export type {
   TokenCheck,
   WaiterDescription,
 } from "./describe.js";
+export { Election, Leadership } from "./election.js";
+export type { CampaignOptions, ElectionEvent, ObserveOptions } from "./election.js";
 export {
   LockkeeperError,
   LockLostError,
@@ -27,9 +32,17 @@ export {
   UnreachableError,
 } from "./errors.js";
 export type { ErrorKind, HolderNote, LostReason, NotGrantedReason, Refusal } from "./errors.js";
+export type {
+  Deadlock,
+  DeadlockedWait,
+  ExplainedHolder,
+  ExplainedLock,
+  ExplainedWait,
+  Explanation,
+} from "./explain.js";
 export { Holding, Lock, LockSet, Permits } from "./held.js";
 export { Latch } from "./latch.js";
-export type { SessionChange, Waiting } from "./machine/events.js";
+export type { SessionChange, Waiting, YieldRequest } from "./machine/events.js";
 export type { NoteOptions } from "./note.js";
 export type {
   AcquireOptions,

@@ -64,7 +64,8 @@ export interface TryOptions {
   lease?: number | undefined;
   /**
    * The owner within this client. The same owner may acquire a lock again. By default each acquire
-   * has an owner of its own, so that two tasks exclude each other.
+   * has an owner of its own, so that two tasks exclude each other. Deadlocks are named among owners
+   * that are one task each: give all acquires of a task the same owner.
    */
   owner?: string | undefined;
   /** The minimum number of the store's replicas that must acknowledge the grant. */
@@ -85,10 +86,23 @@ export interface AcquireOptions extends TryOptions {
 export interface TryLockOptions extends TryOptions, NoteOptions {
   /** The mode; `exclusive` by default. */
   mode?: LockMode | undefined;
+  /**
+   * How long the lock stays held at least, in milliseconds from the grant, also after a release or
+   * a crash; so a job that ends early does not run again at once elsewhere. Only for one lock, in
+   * the modes `exclusive` and `fair`; a quorum of stores refuses it.
+   */
+  holdAtLeast?: number | undefined;
 }
 
 /** The options of an acquire of one lock, or of several with the same mode. */
-export interface LockOptions extends AcquireOptions, TryLockOptions {}
+export interface LockOptions extends AcquireOptions, TryLockOptions {
+  /**
+   * Ends the wait with a {@link NotGrantedError} for the reason `DEADLOCK` if it is part of a
+   * deadlock. Of the waits of a deadlock that set this, the youngest ends. A deadlock is known
+   * among requests that name their `owner`, and whose waits are older than a second.
+   */
+  endOnDeadlock?: boolean | undefined;
+}
 
 /** The options of `request`. */
 export interface RequestOptions extends LockOptions {

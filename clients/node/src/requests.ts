@@ -1,5 +1,6 @@
 /** The options of users as requests of the protocol. */
 
+import { MisconfiguredError } from "./errors.js";
 import { checkCount, checkLease, checkName, checkWait, toWireMode } from "./options.js";
 import type { AcquireOptions, LockMode, LockOptions, TryOptions } from "./options.js";
 import { toDuration } from "./machine/messages.js";
@@ -21,10 +22,17 @@ export function lockRequest(
   owner: string,
 ): Request {
   checkName(name);
-  const note = toWireNote(options);
-  const fields = { ...fieldsOf(options, owner), name, mode: toWireMode(options.mode), note };
+  const { mode, holdAtLeast, endOnDeadlock = false } = options;
+  checkLease(holdAtLeast, "holdAtLeast");
+  const fields = {
+    ...fieldsOf(options, owner),
+    name,
+    mode: toWireMode(mode),
+    note: toWireNote(options),
+    holdAtLeast: holdAtLeast === undefined ? undefined : toDuration(holdAtLeast),
+  };
   return how === "wait"
-    ? { $case: "acquire", value: { ...fields, waitTimeout: undefined, endOnDeadlock: false } }
+    ? { $case: "acquire", value: { ...fields, waitTimeout: undefined, endOnDeadlock } }
     : { $case: "tryAcquire", value: fields };
 }
 
@@ -35,14 +43,18 @@ export function locksRequest(
   options: LockOptions,
   owner: string,
 ): Request {
+  if (options.holdAtLeast !== undefined) {
+    throw new MisconfiguredError("holdAtLeast", "only one lock can have it");
+  }
   const locks: LockSpec[] = names.map((it) => {
     const { name, mode } = typeof it === "string" ? { name: it, mode: options.mode } : it;
     checkName(name, "names");
     return { name, mode: toWireMode(mode) };
   });
+  const { endOnDeadlock = false } = options;
   const fields = { ...fieldsOf(options, owner), locks, note: toWireNote(options) };
   return how === "wait"
-    ? { $case: "acquireAll", value: { ...fields, waitTimeout: undefined, endOnDeadlock: false } }
+    ? { $case: "acquireAll", value: { ...fields, waitTimeout: undefined, endOnDeadlock } }
     : { $case: "tryAcquireAll", value: fields };
 }
 

@@ -11,8 +11,8 @@ import type { Connector } from "./connector.js";
 import type { Address } from "./address.js";
 import { SessionEndedError } from "./errors.js";
 import type { LockkeeperError } from "./errors.js";
-import type { GuardEntry } from "./machine/entries.js";
-import type { Effect, Event, SessionChange, Waiting } from "./machine/events.js";
+import type { GrantEntry, GuardEntry } from "./machine/entries.js";
+import type { Effect, Event, SessionChange, Waiting, YieldRequest } from "./machine/events.js";
 import { SessionMachine } from "./machine/machine.js";
 import type { SessionSettings } from "./machine/machine.js";
 import type { Request, Response } from "./machine/messages.js";
@@ -30,8 +30,15 @@ const TIMER_MAX = 2 ** 31 - 1;
 export interface SessionListener {
   onChange(change: SessionChange): void;
   onWaiting(waiting: Waiting): void;
+  onYieldRequested(request: YieldRequest): void;
   /** The session is over; nothing more is reported. */
   onEnded(): void;
+}
+
+/** What a guard learns. */
+export interface GuardListener {
+  onLost(): void;
+  onYieldRequested(request: YieldRequest): void;
 }
 
 /** How an operation is run. */
@@ -64,7 +71,7 @@ export class Session {
   readonly #machine: SessionMachine;
   readonly #callers = new Map<number, Settle<Outcome>>();
   readonly #releases = new Map<GuardEntry, Settle<undefined>>();
-  readonly #lossListeners = new Map<GuardEntry, () => void>();
+  readonly #guards = new Map<GuardEntry, GuardListener>();
   readonly #openers: Settle<undefined>[] = [];
   readonly #closers: Settle<undefined>[] = [];
   #state: "opening" | "open" | "ended" = "opening";
@@ -140,9 +147,9 @@ export class Session {
     });
   }
 
-  /** Calls a function when a guard is lost. At most one for each guard. */
-  onLost(guard: GuardEntry, listener: () => void): void {
-    this.#lossListeners.set(guard, listener);
+  /** Tells a guard what it has to know. At most one listener for each guard. */
+  listen(guard: GuardEntry, listener: GuardListener): void {
+    this.#guards.set(guard, listener);
   }
 
   /** Ends the session. Fails if no coordinator confirms that in time. */
@@ -233,6 +240,9 @@ export class Session {
       case "waiting":
         this.listener.onWaiting(effect.waiting);
         return;
+      case "asked":
+        this.#asked(effect.grant, effect.request);
+        return;
       case "lost":
         this.#lost(effect.guard);
         return;
@@ -266,17 +276,23 @@ export class Session {
     caller.resolve(guard);
   }
 
+  #asked(grant: GrantEntry, request: YieldRequest): void {
+    this.logger.info(`${request.name}: asked to yield: ${request.reason}`);
+    grant.guards.forEach((it) => this.#guards.get(it)?.onYieldRequested(request));
+    this.listener.onYieldRequested(request);
+  }
+
   #lost(guard: GuardEntry): void {
-    const listener = this.#lossListeners.get(guard);
-    this.#lossListeners.delete(guard);
+    const listener = this.#guards.get(guard);
+    this.#guards.delete(guard);
     this.logger.warn(String(guard.loss?.message));
-    listener?.();
+    listener?.onLost();
   }
 
   #released(guard: GuardEntry, error: LockkeeperError | undefined): void {
     const caller = this.#releases.get(guard);
     this.#releases.delete(guard);
-    this.#lossListeners.delete(guard);
+    this.#guards.delete(guard);
     if (error === undefined) {
       caller?.resolve(undefined);
     } else {

@@ -3,12 +3,11 @@
 import { SessionEndedError } from "./errors.js";
 import type { Connector } from "./connector.js";
 import type { GuardEntry } from "./machine/entries.js";
-import type { SessionChange, Waiting } from "./machine/events.js";
 import type { Request, Response } from "./machine/messages.js";
 import type { SessionSettings } from "./machine/machine.js";
 import type { AcquireOptions, Logger } from "./options.js";
 import { Session } from "./session.js";
-import type { RunOptions } from "./session.js";
+import type { RunOptions, SessionListener } from "./session.js";
 import { RefusedError } from "./errors.js";
 
 /** What a request acquired, and the session that holds it. */
@@ -30,8 +29,7 @@ export class Sessions {
     readonly connector: Connector,
     readonly settings: Pick<SessionSettings, "lease" | "clientName" | "releaseOnDisconnect">,
     readonly logger: Logger,
-    readonly onChange: (change: SessionChange) => void,
-    readonly onWaiting: (waiting: Waiting) => void,
+    readonly listener: Omit<SessionListener, "onEnded">,
   ) {}
 
   /** The session if there is one. */
@@ -48,13 +46,13 @@ export class Sessions {
   }
 
   #create(): Session {
-    const { connector, settings, logger, onChange, onWaiting } = this;
+    const { connector, settings, logger, listener } = this;
     const onEnded = (): void => {
       if (this.#session === session) {
         this.#session = undefined;
       }
     };
-    const session = new Session(connector, settings, logger, { onChange, onWaiting, onEnded });
+    const session = new Session(connector, settings, logger, { ...listener, onEnded });
     return session;
   }
 

@@ -265,6 +265,14 @@ pub struct ListLocksRequest {
     /// page.
     #[prost(string, tag = "3")]
     pub page_token: ::prost::alloc::string::String,
+    /// Whether `waiter_count` is to include the waiters on the other coordinators.
+    #[prost(bool, tag = "4")]
+    pub fleet: bool,
+    /// Only names that calls wait for on the queried coordinator, each with its kind and the number of
+    /// these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
+    /// store is not asked.
+    #[prost(bool, tag = "5")]
+    pub waited_for_here: bool,
 }
 /// See LockAdminService.ListLocks.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -275,6 +283,9 @@ pub struct ListLocksResponse {
     /// The token of the next page; empty if this is the last page.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
+    /// The coordinators whose waiters are missing.
+    #[prost(message, repeated, tag = "3")]
+    pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
 }
 /// LockSummary is a name in use, as the store shows it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -303,7 +314,7 @@ pub struct LockSummary {
     #[prost(uint64, tag = "7")]
     pub last_fencing_token: u64,
     /// The number of waiters: for FAIR locks, in the whole store; for other modes and kinds, on the
-    /// queried coordinator.
+    /// queried coordinator, or with `fleet` on all coordinators that answered.
     #[prost(uint32, tag = "8")]
     pub waiter_count: u32,
     /// For a semaphore: the total number of permits.
@@ -316,15 +327,72 @@ pub struct LockSummary {
     #[prost(uint32, tag = "11")]
     pub count: u32,
 }
+/// See LockAdminService.ListCoordinators.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCoordinatorsRequest {
+    /// Whether to ask the other coordinators of the store too.
+    #[prost(bool, tag = "1")]
+    pub fleet: bool,
+}
+/// See LockAdminService.ListCoordinators.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListCoordinatorsResponse {
+    /// The queried coordinator, then the others that answered.
+    #[prost(message, repeated, tag = "1")]
+    pub coordinators: ::prost::alloc::vec::Vec<CoordinatorSummary>,
+    /// The others that did not answer.
+    #[prost(message, repeated, tag = "2")]
+    pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
+}
+/// CoordinatorSummary is a coordinator that answered.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CoordinatorSummary {
+    /// The address at which other coordinators reach it (`fleet.address`). If that is not known, its
+    /// id, a new one at each start.
+    #[prost(string, tag = "1")]
+    pub coordinator: ::prost::alloc::string::String,
+    /// Its version.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    /// The time since its start.
+    #[prost(message, optional, tag = "3")]
+    pub up_for: ::core::option::Option<::prost_types::Duration>,
+    /// Why it does not accept new work; empty if it does.
+    #[prost(string, tag = "4")]
+    pub not_ready_reason: ::prost::alloc::string::String,
+    /// The number of its sessions, live and detached.
+    #[prost(uint32, tag = "5")]
+    pub session_count: u32,
+    /// The number of calls that wait on it.
+    #[prost(uint32, tag = "6")]
+    pub waiter_count: u32,
+}
+/// UnaskedCoordinator is a coordinator of the store that did not answer, so that what only it knows
+/// is missing from the response.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnaskedCoordinator {
+    /// Same as in CoordinatorSummary; empty if the other coordinators are not known.
+    #[prost(string, tag = "1")]
+    pub coordinator: ::prost::alloc::string::String,
+    /// Its version; empty if it is not known.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    /// Why it did not answer.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+}
 /// See LockAdminService.ListSessions.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListSessionsRequest {
-    /// The maximum number of entries. 0 means 100; more than 1,000 means 1,000.
+    /// The maximum number of entries of each coordinator. 0 means 100; more than 1,000 means 1,000.
     #[prost(uint32, tag = "1")]
     pub page_size: u32,
     /// The `next_page_token` of the previous page. Empty: the first page.
     #[prost(string, tag = "2")]
     pub page_token: ::prost::alloc::string::String,
+    /// Whether to list the sessions of the other coordinators too.
+    #[prost(bool, tag = "3")]
+    pub fleet: bool,
 }
 /// See LockAdminService.ListSessions.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -335,11 +403,14 @@ pub struct ListSessionsResponse {
     /// The token of the next page; empty if this is the last page.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
-    /// The total number of sessions on this coordinator.
+    /// The total number of sessions on the coordinators that answered.
     #[prost(uint32, tag = "3")]
     pub session_count: u32,
+    /// The coordinators whose sessions are missing.
+    #[prost(message, repeated, tag = "4")]
+    pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
 }
-/// SessionSummary is a session of this coordinator.
+/// SessionSummary is a session of a coordinator.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionSummary {
     /// Same as in Holder.
@@ -355,7 +426,7 @@ pub struct SessionSummary {
     /// Whether the session has a stream.
     #[prost(enumeration = "SessionPhase", tag = "4")]
     pub phase: i32,
-    /// The time for which this coordinator has known the session.
+    /// The time for which its coordinator has known the session.
     #[prost(message, optional, tag = "5")]
     pub age: ::core::option::Option<::prost_types::Duration>,
     /// The lease of the session's watched grants.
@@ -374,6 +445,9 @@ pub struct SessionSummary {
     /// domain socket. It may be the address of a proxy.
     #[prost(string, tag = "10")]
     pub peer_address: ::prost::alloc::string::String,
+    /// The coordinator of the session, as in CoordinatorSummary. Set only with `fleet`.
+    #[prost(string, tag = "11")]
+    pub coordinator: ::prost::alloc::string::String,
 }
 /// See LockAdminService.ForceRelease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -437,12 +511,15 @@ pub struct WatchRequest {
     /// Only names that begin with this prefix. Empty: all names.
     #[prost(string, tag = "1")]
     pub prefix: ::prost::alloc::string::String,
+    /// Whether to stream the events of the other coordinators too.
+    #[prost(bool, tag = "2")]
+    pub fleet: bool,
 }
 /// See LockAdminService.Watch.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchResponse {
     /// A part of a snapshot, or one event.
-    #[prost(oneof = "watch_response::Event", tags = "1, 2")]
+    #[prost(oneof = "watch_response::Event", tags = "1, 2, 3")]
     pub event: ::core::option::Option<watch_response::Event>,
 }
 /// Nested message and enum types in `WatchResponse`.
@@ -456,13 +533,17 @@ pub mod watch_response {
         /// An event.
         #[prost(message, tag = "2")]
         Delta(super::WatchDelta),
+        /// A coordinator whose events are missing from now on, until a new snapshot of it follows. Sent
+        /// only if `fleet` is requested.
+        #[prost(message, tag = "3")]
+        Unasked(super::UnaskedCoordinator),
     }
 }
-/// WatchSnapshot is a part of a snapshot: the grants of the sessions of this coordinator, and the
+/// WatchSnapshot is a part of a snapshot: the grants of the sessions of one coordinator, and the
 /// waiters on it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchSnapshot {
-    /// Whether this is the first part. It replaces everything received before.
+    /// Whether this is the first part. It replaces everything received before of the coordinator.
     #[prost(bool, tag = "1")]
     pub first: bool,
     /// Whether this is the last part.
@@ -471,6 +552,9 @@ pub struct WatchSnapshot {
     /// The grants, each as if it had just been granted, and the waits, each as if it had just begun.
     #[prost(message, repeated, tag = "3")]
     pub entries: ::prost::alloc::vec::Vec<WatchDelta>,
+    /// The coordinator, as in CoordinatorSummary. Set only with `fleet`.
+    #[prost(string, tag = "4")]
+    pub coordinator: ::prost::alloc::string::String,
 }
 /// WatchDelta is an event that concerns one name. `session_digest`, `owner` and `mode` together
 /// identify the grant or the wait.
@@ -512,6 +596,9 @@ pub struct WatchDelta {
     /// The note of the grant; unset for a wait, for permits, and if there is none.
     #[prost(message, optional, tag = "12")]
     pub note: ::core::option::Option<Note>,
+    /// The coordinator of the event, as in CoordinatorSummary. Set only with `fleet`.
+    #[prost(string, tag = "13")]
+    pub coordinator: ::prost::alloc::string::String,
 }
 /// See LockAdminService.ListContention.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -830,8 +917,42 @@ pub mod lock_admin_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockAdminService", "ListLocks"));
             self.inner.unary(req, path, codec).await
         }
-        /// Lists the sessions of this coordinator, live and detached, in the order of their digests.
-        /// Requires the `admin` right for all names. Read-only.
+        /// Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+        /// all names. Read-only.
+        ///
+        /// Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+        /// With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+        /// bearer token, and each judges by its own rules what the caller may see. None of them is waited
+        /// for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+        /// in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+        pub async fn list_coordinators(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListCoordinatorsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCoordinatorsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockAdminService/ListCoordinators",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("lockkeeper.v1.LockAdminService", "ListCoordinators"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+        /// `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
         pub async fn list_sessions(
             &mut self,
             request: impl tonic::IntoRequest<super::ListSessionsRequest>,
@@ -977,6 +1098,8 @@ pub mod lock_admin_service_client {
         /// on it. Events also cover grants and releases without a session, but not the end of their
         /// leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
         /// that it missed.
+        /// With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+        /// of its own. A coordinator that appears later is added within 5 s.
         /// A repeat starts with a new snapshot. Read-only.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
@@ -1036,8 +1159,23 @@ pub mod lock_admin_service_server {
             tonic::Response<super::ListLocksResponse>,
             tonic::Status,
         >;
-        /// Lists the sessions of this coordinator, live and detached, in the order of their digests.
-        /// Requires the `admin` right for all names. Read-only.
+        /// Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+        /// all names. Read-only.
+        ///
+        /// Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+        /// With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+        /// bearer token, and each judges by its own rules what the caller may see. None of them is waited
+        /// for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+        /// in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+        async fn list_coordinators(
+            &self,
+            request: tonic::Request<super::ListCoordinatorsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCoordinatorsResponse>,
+            tonic::Status,
+        >;
+        /// Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+        /// `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
         async fn list_sessions(
             &self,
             request: tonic::Request<super::ListSessionsRequest>,
@@ -1115,6 +1253,8 @@ pub mod lock_admin_service_server {
         /// on it. Events also cover grants and releases without a session, but not the end of their
         /// leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
         /// that it missed.
+        /// With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+        /// of its own. A coordinator that appears later is added within 5 s.
         /// A repeat starts with a new snapshot. Read-only.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
@@ -1234,6 +1374,52 @@ pub mod lock_admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListLocksSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockAdminService/ListCoordinators" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListCoordinatorsSvc<T: LockAdminService>(pub Arc<T>);
+                    impl<
+                        T: LockAdminService,
+                    > tonic::server::UnaryService<super::ListCoordinatorsRequest>
+                    for ListCoordinatorsSvc<T> {
+                        type Response = super::ListCoordinatorsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListCoordinatorsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockAdminService>::list_coordinators(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListCoordinatorsSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

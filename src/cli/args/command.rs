@@ -3,7 +3,10 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
-    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs, duration},
+    common::{
+        CommonArgs, FleetArgs, FleetPrefixArgs, NameArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs,
+        duration,
+    },
     context::ContextCommand,
     election::{ElectArgs, ElectionCommand},
     latch::LatchCommand,
@@ -117,12 +120,18 @@ Examples:
   lockkeeper top --by holder --prefix orders:
   watch lockkeeper top")]
     Top(TopArgs),
-    /// List the sessions of a coordinator.
+    /// List the coordinators of the store.
     #[command(before_help = "\
 Examples:
-  lockkeeper sessions")]
-    Sessions(CommonArgs),
-    /// Show the events of a lock, or of a coordinator, as they happen.
+  lockkeeper coordinators")]
+    Coordinators(FleetArgs),
+    /// List the sessions of all coordinators.
+    #[command(before_help = "\
+Examples:
+  lockkeeper sessions
+  lockkeeper sessions --this-coordinator")]
+    Sessions(FleetArgs),
+    /// Show the events of a lock, or of all coordinators, as they happen.
     #[command(before_help = "\
 Examples:
   lockkeeper watch orders
@@ -158,7 +167,7 @@ pub struct ListArgs {
     #[arg(long, value_enum)]
     pub(crate) sort: Option<Sort>,
     #[command(flatten)]
-    pub(crate) names: PrefixArgs,
+    pub(crate) names: FleetPrefixArgs,
 }
 
 /// The order of locks.
@@ -181,8 +190,11 @@ pub struct TopArgs {
     /// Show at most this many rows.
     #[arg(long, short, value_name = "NUMBER", default_value_t = 20)]
     pub(crate) limit: usize,
+    /// Only names that begin with it.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
     #[command(flatten)]
-    pub(crate) names: PrefixArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// What a row of contention is about.

@@ -17,7 +17,8 @@ pub(crate) use self::command::{By, Sort};
 pub use self::{
     command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs, TopArgs},
     common::{
-        CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs, duration, period,
+        CommonArgs, FleetArgs, FleetPrefixArgs, NameArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs,
+        duration, period,
     },
     context::{ContextCommand, SetContextArgs},
     election::{ElectArgs, ElectionCommand, WatchElectionArgs},

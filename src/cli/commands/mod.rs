@@ -14,7 +14,7 @@ mod top;
 mod yields;
 
 pub(super) use self::{
-    admin::{end_session, force_release, list, sessions, watch},
+    admin::{coordinators, end_session, force_release, list, sessions, watch},
     context::context,
     election::election,
     health::health,

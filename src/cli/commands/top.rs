@@ -15,10 +15,10 @@ use crate::{
 
 /// A table, or one line of JSON for each name.
 pub(crate) async fn top(args: TopArgs) -> Ended {
-    let format = args.names.common.output;
-    let mut client = connect_admin(&args.names.common.server).await?;
+    let format = args.common.output;
+    let mut client = connect_admin(&args.common.server).await?;
     let request = ListContentionRequest {
-        prefix: args.names.prefix,
+        prefix: args.prefix,
     };
     let answer = client.list_contention(short(request)).await;
     let names = answer.map_err(reading)?.into_inner().names;

@@ -100,6 +100,7 @@ pub(super) fn listed_session(seen: SessionSeen) -> pb::SessionSummary {
         wait_count: count(seen.waits),
         resumable_for: seen.detached_until.map(left).map(whole_millis),
         peer_address: seen.peer.map(|it| it.to_string()).unwrap_or_default(),
+        coordinator: String::new(),
     }
 }
 
@@ -122,6 +123,7 @@ pub(super) fn watched(
                 .iter()
                 .map(|it| delta(coordinator, viewer, it))
                 .collect(),
+            coordinator: String::new(),
         }),
     };
     pb::WatchResponse { event: Some(event) }
@@ -159,10 +161,11 @@ fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::Watch
             .unwrap_or_default()
             .to_owned(),
         note: event.note.as_deref().map(convert_note::proto),
+        coordinator: String::new(),
     }
 }
 
-fn proto_kind(kind: NameKind) -> pb::NameKind {
+pub(super) fn proto_kind(kind: NameKind) -> pb::NameKind {
     match kind {
         NameKind::Lock => pb::NameKind::Lock,
         NameKind::ReadWriteLock => pb::NameKind::ReadWriteLock,
@@ -171,7 +174,7 @@ fn proto_kind(kind: NameKind) -> pb::NameKind {
     }
 }
 
-fn count(count: usize) -> u32 {
+pub(super) fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { call, holdMany, plantDeadlock, row, until } from "./world.mjs";
+import { call, holdMany, plantDeadlock, plantRedissonHolder, row, until } from "./world.mjs";
 
 const MANY = 10_000;
 const LONG = `tenants/${"x".repeat(180)}/migration`;
@@ -22,8 +22,7 @@ async function build(world) {
   const redis = await world.redis();
   const coordinator = await world.coordinator("--store", redis.url, "--set", "admin.allow_force_release=true");
   await holdMany(coordinator, MANY);
-  await redis.send("HSET", "redisson:job", REDISSON, "1");
-  await redis.send("PEXPIRE", "redisson:job", "3600000");
+  await plantRedissonHolder(redis, "redisson:job", REDISSON);
   await call(coordinator, "LockService/TryAcquire", { name: LONG, owner: "o", lease: "3600s" });
   await plantDeadlock(world, coordinator);
   const run = (client, ...words) => world.begin(coordinator, "run", "nightly-report", "--client-name", client, ...words);
@@ -47,7 +46,7 @@ export const questions = {
     const { page } = await open(world);
     await page.locator("#banners", { hasText: /Deadlock: the holders of accounts:(alice|bob), accounts:(alice|bob) wait for each other/ }).waitFor();
     assert.equal(await page.locator("#banners li").count(), 1, "nothing else needs a person");
-    await row(page, "coordinators-rows", "ready").getByText("answers").waitFor();
+    await row(page, "coordinators-rows", "this one").getByText("ready").waitFor();
     const figures = page.locator("#figures svg");
     assert.equal(await figures.count(), 6);
     await page.getByRole("button", { name: "2 minutes" }).click();

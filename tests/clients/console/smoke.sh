@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs smoke.mjs: the web console in a headless Chromium, against a real coordinator. Packages go to target/. With SCREENSHOTS=1 it also writes the pictures
-# in docs/images/. Exits with 77 if what it needs is not there, or with 1 if CI=true, where everything must be.
+# in docs/images/console/. Exits with 77 if what it needs is not there, or with 1 if CI=true, where everything must be.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=tests/clients/console

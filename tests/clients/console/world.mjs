@@ -157,13 +157,19 @@ export async function holdMany(coordinator, count) {
   }
 }
 
-// Two owners who each hold a lock and wait for that of the other.
-export async function plantDeadlock(world, coordinator) {
-  const acquire = (name, owner) => call(coordinator, "LockService/TryAcquire", { name, owner, lease: "3600s" });
-  await acquire("accounts:alice", "transfer-1");
-  await acquire("accounts:bob", "transfer-2");
-  world.begin(coordinator, "acquire", "accounts:bob", "--owner", "transfer-1", "--wait", "1h");
-  world.begin(coordinator, "acquire", "accounts:alice", "--owner", "transfer-2", "--wait", "1h");
+// Two owners that each hold a lock and wait for that of the other, each at a coordinator of its own if there are two.
+export async function plantDeadlock(world, first, second = first) {
+  const acquire = (coordinator, name, owner) => call(coordinator, "LockService/TryAcquire", { name, owner, lease: "3600s" });
+  await acquire(first, "accounts:alice", "transfer-1");
+  await acquire(second, "accounts:bob", "transfer-2");
+  world.begin(first, "acquire", "accounts:bob", "--owner", "transfer-1", "--wait", "1h");
+  world.begin(second, "acquire", "accounts:alice", "--owner", "transfer-2", "--wait", "1h");
+}
+
+// A thread of a Redisson client holds a lock.
+export async function plantRedissonHolder(redis, name, owner) {
+  await redis.send("HSET", name, owner, "1");
+  await redis.send("PEXPIRE", name, "3600000");
 }
 
 // Waits until a look at something is as it should be.

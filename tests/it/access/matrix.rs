@@ -81,6 +81,7 @@ const RPCS: &[Row] = &[
     ("ElectionService.Leader", "describe", NONE, NONE),
     ("ElectionService.Observe", "describe", NONE, NONE),
     ("LockAdminService.ListLocks", "admin", NONE, NONE),
+    ("LockAdminService.ListCoordinators", "admin", NONE, NONE),
     ("LockAdminService.ListSessions", "admin", NONE, NONE),
     ("LockAdminService.ListContention", "admin", NONE, NONE),
     ("LockAdminService.ForceRelease", "admin", NONE, NONE),
@@ -211,7 +212,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
             | "within" | "hold_at_least" | "preempt" | "client_name" | "request_id"
             | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl" | "page_size"
-            | "page_token" | "after_revision" => continue,
+            | "page_token" | "after_revision" | "fleet" | "waited_for_here" => continue,
             other => panic!("{}: what is {other} to be?", of.name()),
         };
         message.set_field(&field, value);
@@ -219,7 +220,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
     message
 }
 
-/// Calls an RPC of any kind, and returns its first answer.
+/// Calls an RPC of any kind, and returns its first answer; what is allowed may wait.
 async fn call(client: &Client, rpc: &MethodDescriptor, about: &About<'_>) -> Result<(), Status> {
     let path = format!("/{}/{}", rpc.parent_service().full_name(), rpc.name());
     let path = PathAndQuery::try_from(path).unwrap();
@@ -228,7 +229,6 @@ async fn call(client: &Client, rpc: &MethodDescriptor, about: &About<'_>) -> Res
     grpc.ready().await.unwrap();
     let answers = grpc.server_streaming(Request::new(Bytes::from(message)), path, Raw);
     let mut answers = answers.await?.into_inner();
-    // What is allowed may wait.
     let first = tokio::time::timeout(Duration::from_secs(1), answers.message()).await;
     first.map_or(Ok(()), |first| first.map(drop))
 }

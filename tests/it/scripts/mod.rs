@@ -14,6 +14,7 @@ mod counters_same_on_all;
 mod election;
 mod ended;
 mod fair;
+mod fleet;
 mod force;
 mod hand_on;
 mod inspect;

@@ -90,8 +90,9 @@ async fn compressed_messages_are_refused() {
     scene.end(GROWN_MAX).await;
 }
 
-/// gRPC of Python and of Java sends such an authority over a Unix-domain socket. docs/security.md
-/// says what they need; if this fails because it is accepted now, they need nothing.
+/// gRPC of Python and of Java sends such an authority over a Unix-domain socket.
+/// docs/security/credentials.md says what they need; if this fails because it is accepted now, they
+/// need nothing.
 #[tokio::test]
 async fn a_call_to_a_path_is_reset_and_the_connection_goes_on() {
     const PROTOCOL_ERROR: u32 = 1;

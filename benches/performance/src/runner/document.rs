@@ -29,33 +29,34 @@ const LATENCIES: [&str; 4] = ["try_acquire", "wait", "acquire", "session"];
 const INTRODUCTION: &str = "\
 # Performance
 
-`make bench` measures and writes this; do not edit it. All that is compared runs on the same machine in the same run, in
-turn, round after round, so the **ratios** are what counts: absolute figures are those of this machine and its weather.
+`make bench` writes this page; do not edit it. Everything that is compared runs on the same machine in the same run, in
+turn, round after round. Compare **ratios**, not absolute figures.
 
-A ratio is computed within each round; shown are the median of the rounds and, in brackets, the least and the most.
+A ratio is computed within each round. The tables show the median of the rounds and, in brackets, the smallest and the
+largest.
 ";
 
 const EXPLAINED: &str = "\
 ## What is compared
 
-- **Bare** is a server made of the same gRPC library and the same messages that does nothing but answer. The same
-  client, `lockkeeper bench`, measures both, over 4 HTTP/2 connections: whatever the client costs, it costs both.
+- **Bare** is a server with the same gRPC library and the same messages that does nothing but answer. The same client,
+  `lockkeeper bench`, measures both, over 4 HTTP/2 connections, so both pay the cost of the client.
 - **Raw** is the two scripts of an acquire and its release, with the coordinator's keys and arguments, by the same Redis
   client library over as many shared, pipelined connections as the coordinator has, without any service. For frames the
-  release also names the grant that it gives back, as the coordinator knows it there.
+  release also names its grant, because the coordinator knows it there.
 - The **floor** is `1 / (1 / bare + 1 / raw)`: both halves of the work, one after the other.
 - **rslock** is a lock library for Rust on Redis without a service in between, over its one pipelined connection.
 - **etcd** is one member; its `Lock` and `Unlock` calls go over 4 connections, with a lease that each caller is granted
   once.
 - **Redisson** is the real one, with its default configuration, one thread for each contender.
-- Every run of ours carries a witness: a lock that two hold, or a fencing token that does not grow, voids the run.
-- Client, servers and stores share the cores of the machine. The coordinator has half of them for its threads, which is its
-  default, the bare server all, which is tokio's. Clients have half of them too, which is the default of `lockkeeper bench`,
-  but where one lock goes from hand to hand they have one: there only one caller at a time has something to do.
+- Each run against Lockkeeper has a witness: a lock with two holders, or a fencing token that does not grow, voids it.
+- Client, servers and stores share the cores of the machine. The coordinator has threads for half of them, its default;
+  the bare server for all, tokio's default; clients for half, the default of `lockkeeper bench`. In hand-overs of one lock
+  clients have one thread, because only one caller at a time has work.
 
 ## Durability
 
-What a crash loses differs, so figures are compared only where the table says on what both sides keep their locks:
+Stores differ in what a crash loses, so each comparison says where both sides keep their locks:
 *Redis without fsync* is a Redis that writes nothing to a disk (`--save \"\" --appendonly no`), *memory* is the embedded
 store, which ends with its process, and *nothing kept* is the bare server, which has no locks at all. Etcd writes to a
 tmpfs, where its fsync costs nothing.

@@ -86,6 +86,12 @@ type (
 	// Lost says that a guard lost what it holds, or a part of it. It comes once for each guard.
 	Lost struct{ Guard *Guard }
 
+	// Asked says that another caller asks for a lock that a guard holds. The guard stays valid.
+	Asked struct {
+		Guard   *Guard
+		Request YieldRequest
+	}
+
 	// Waiting reports the state of a wait, for logs.
 	Waiting struct {
 		Name  string
@@ -118,6 +124,7 @@ func (Disconnect) isEffect() {}
 func (Send) isEffect()       {}
 func (Done) isEffect()       {}
 func (Lost) isEffect()       {}
+func (Asked) isEffect()      {}
 func (Waiting) isEffect()    {}
 func (Changed) isEffect()    {}
 func (OpenFailed) isEffect() {}
@@ -168,6 +175,18 @@ type Failure struct {
 	Err error
 	// Cause is why the session ended, or why the endpoint is not reached if Err is nil.
 	Cause string
+}
+
+// YieldRequest is a request of another caller to release a lock.
+type YieldRequest struct {
+	// Name is the lock.
+	Name string
+	// By is who asks, and Reason why, for people. By may be empty.
+	By, Reason string
+	// Deadline is until when the request stands.
+	Deadline Instant
+	// Preempts is whether the lock is taken away then.
+	Preempts bool
 }
 
 // Loss says why a grant was lost.

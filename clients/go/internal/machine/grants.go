@@ -18,7 +18,9 @@ type grant struct {
 	renewing bool
 	// guards is empty once it is being released: its loss is not reported then.
 	guards []*Guard
-	timer  timer
+	// asked is the newest request to yield.
+	asked YieldRequest
+	timer timer
 }
 
 // Guard is what one request acquired. Its methods must not be called during a Step.
@@ -81,12 +83,22 @@ func (m *Machine) grant(op *operation, holdings []holding) {
 		}
 	}
 	if len(guard.left) == 0 {
-		m.emit(Done{Op: op.id, Guard: guard})
+		m.deliver(guard)
 	} else {
 		m.unconfirmed[op.id] = guard
 	}
 	for _, it := range guard.grants {
 		m.check(it)
+	}
+}
+
+// deliver passes a guard to its caller, with the requests to yield that stand.
+func (m *Machine) deliver(guard *Guard) {
+	m.emit(Done{Op: guard.op, Guard: guard})
+	for _, it := range guard.grants {
+		if it.asked.Deadline > m.now {
+			m.emit(Asked{guard, it.asked})
+		}
 	}
 }
 
@@ -182,7 +194,7 @@ func (m *Machine) confirm(guard *Guard, entry *grant) {
 	guard.left = slices.DeleteFunc(guard.left, func(it *grant) bool { return it == entry })
 	if isDelivered(guard) && m.unconfirmed[guard.op] == guard {
 		delete(m.unconfirmed, guard.op)
-		m.emit(Done{Op: guard.op, Guard: guard})
+		m.deliver(guard)
 	}
 }
 
@@ -211,6 +223,30 @@ func lossOf(state string) Loss {
 		return Loss{Reason: pb.LostReason_LOST_REASON_TAKEN_OVER}
 	}
 	return Loss{Reason: pb.LostReason_LOST_REASON_EXPIRED}
+}
+
+// --- requests to yield
+
+// onYieldRequested takes the coordinator's notice. That of another grant is ignored: its owner
+// holds the lock anew, and was not asked.
+func (m *Machine) onYieldRequested(notice *pb.YieldRequested) {
+	asked := holding{lock: notice.Grant}
+	if asked.lock == nil {
+		return
+	}
+	entry := m.find(asked)
+	if entry == nil || asked.token() != entry.holding.token() {
+		return
+	}
+	entry.asked = YieldRequest{
+		Name: asked.name(), By: notice.By, Reason: notice.Reason, Preempts: notice.Preempt,
+		Deadline: m.now + notice.Within.AsDuration(),
+	}
+	for _, guard := range entry.guards {
+		if isDelivered(guard) && guard.loss == nil {
+			m.emit(Asked{guard, entry.asked})
+		}
+	}
 }
 
 // --- losses

@@ -227,7 +227,7 @@ func (m *Machine) onAttemptFailed(err error, code codes.Code, cause string) {
 	s.endpoint = (s.endpoint + 1) % len(m.config.Endpoints)
 	s.phase = phaseDown
 	if m.session == nil {
-		if isFinal(code) || s.failed == len(m.config.Endpoints) {
+		if IsFinal(code) || s.failed == len(m.config.Endpoints) {
 			m.emit(OpenFailed{Endpoint: endpoint, Err: err, Cause: cause})
 			m.end(s.fault.String())
 			return
@@ -258,8 +258,8 @@ func backoff(round int) time.Duration {
 	return min(pause, backoffMax)
 }
 
-// isFinal is whether the same request would be refused again.
-func isFinal(code codes.Code) bool {
+// IsFinal is whether the same request would be refused again.
+func IsFinal(code codes.Code) bool {
 	return isRefusal(code) || code == codes.Unauthenticated || code == codes.PermissionDenied
 }
 
@@ -349,6 +349,8 @@ func (m *Machine) onReceived(frame *pb.SessionResponse) {
 		m.onLost(holding{lock: it.Lost.Grant}, loss)
 	case *pb.SessionResponse_PermitsLost:
 		m.onLost(holding{permits: it.PermitsLost.Grant}, Loss{Reason: it.PermitsLost.Reason})
+	case *pb.SessionResponse_YieldRequested:
+		m.onYieldRequested(it.YieldRequested)
 	case *pb.SessionResponse_AtRisk:
 		left := it.AtRisk.ValidFor.AsDuration()
 		m.emit(Changed{State: AtRisk, Cause: "renewals fail", ValidFor: left})

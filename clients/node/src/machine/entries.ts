@@ -2,6 +2,7 @@
 
 import type { LockLostError } from "../errors.js";
 import type { Scheduled } from "./deadlines.js";
+import type { YieldRequest } from "./events.js";
 import type { Holding } from "./holding.js";
 
 /** One grant. It is due when it is to be renewed or has expired. */
@@ -18,6 +19,8 @@ export interface GrantEntry extends Scheduled {
   renewAt: number | undefined;
   /** Whether a renewal is unanswered. */
   isRenewing: boolean;
+  /** The last request of another caller to release it, and until when that stands. */
+  asked: { readonly request: YieldRequest; readonly until: number } | undefined;
   /** Several if one owner acquired a lock several times; none while it is being released. */
   readonly guards: Set<GuardEntry>;
 }

@@ -2,7 +2,7 @@
 
 import type { HolderNote, LockkeeperError } from "../errors.js";
 import type { SessionRequest, SessionResponse } from "../proto/lockkeeper/v1/session.js";
-import type { GuardEntry } from "./entries.js";
+import type { GrantEntry, GuardEntry } from "./entries.js";
 import type { Response } from "./messages.js";
 import type { NewOperation } from "./operation.js";
 
@@ -58,6 +58,8 @@ export type Effect =
   | { readonly type: "failed"; readonly opId: number; readonly error: LockkeeperError }
   /** An operation waits. */
   | { readonly type: "waiting"; readonly waiting: Waiting }
+  /** Another caller asks for a grant; `grant.asked` says until when. */
+  | { readonly type: "asked"; readonly grant: GrantEntry; readonly request: YieldRequest }
   /** What a guard holds is lost; `guard.loss` says why. */
   | { readonly type: "lost"; readonly guard: GuardEntry }
   /** The release of a guard has ended. */
@@ -79,6 +81,20 @@ export type SessionChange =
   | { readonly state: "resuming"; readonly cause: string }
   /** The session has ended, and everything in it was lost. */
   | { readonly state: "ended"; readonly cause: string };
+
+/** A request of another caller to release a lock. */
+export interface YieldRequest {
+  /** The lock. */
+  readonly name: string;
+  /** Who asks, for people; may be empty. */
+  readonly by: string;
+  /** Why, for people. */
+  readonly reason: string;
+  /** How long the request stands, in milliseconds from when it was reported. */
+  readonly within: number;
+  /** Whether the lock is taken away then. */
+  readonly preempts: boolean;
+}
 
 /** A wait for a lock, permits or a latch. Times are milliseconds. */
 export interface Waiting {

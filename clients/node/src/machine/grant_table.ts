@@ -82,6 +82,7 @@ export class GrantTable {
         isConfirmed: !isStale,
         renewAt: undefined,
         isRenewing: false,
+        asked: undefined,
         guards: new Set(),
         due: 0,
         place: -1,
@@ -91,6 +92,7 @@ export class GrantTable {
         this.#byKey.set(key, entry);
       }
     } else {
+      entry.asked = tokenOf(entry.holding) === tokenOf(holding) ? entry.asked : undefined;
       entry.holding = holding;
       entry.validUntil = Math.max(entry.validUntil, until);
     }

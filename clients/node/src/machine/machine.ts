@@ -290,6 +290,9 @@ export class SessionMachine {
         this.#work.onLost(grant && ofPermits(grant), loss, now);
         return;
       }
+      case "yieldRequested":
+        this.#work.onAsked(response.value, now);
+        return;
       case "atRisk":
         this.#report({ state: "at_risk", validFor: toMs(response.value.validFor) });
         return;

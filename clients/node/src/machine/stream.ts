@@ -239,7 +239,9 @@ export class StreamState {
       refused: isRefusal ? before.refused + 1 : 0,
     };
     const endpoints = this.endpoints.length;
-    if (this.#isSession ? failures.refused >= endpoints : isFinal(error, failures, endpoints)) {
+    // To open a new session, each endpoint is tried once.
+    const isLast = isFinal(error) || failures.count >= endpoints;
+    if (this.#isSession ? failures.refused >= endpoints : isLast) {
       this.#state = { name: "ended" };
       return true;
     }
@@ -259,9 +261,8 @@ export class StreamState {
   }
 }
 
-/** Whether a failed attempt to open a new session is the last: each endpoint is tried once. */
-function isFinal(error: LockkeeperError, { count }: Failures, endpoints: number): boolean {
+/** Whether the same request would fail again. */
+export function isFinal(error: LockkeeperError): boolean {
   const code = error instanceof RefusedError ? error.code : 0;
-  const isRefused = REFUSALS.has(code) || DENIALS.has(code);
-  return isRefused || error instanceof MisconfiguredError || count >= endpoints;
+  return REFUSALS.has(code) || DENIALS.has(code) || error instanceof MisconfiguredError;
 }

@@ -3,6 +3,7 @@
 import type { LockkeeperError, RefusedError } from "../errors.js";
 import type { Grant } from "../proto/lockkeeper/v1/types.js";
 import type { PermitGrant } from "../proto/lockkeeper/v1/semaphore.js";
+import type { YieldRequested } from "../proto/lockkeeper/v1/session.js";
 import { refusedBy } from "../status.js";
 import { answerOf, waitingOf } from "./answer.js";
 import type { Answer } from "./answer.js";
@@ -13,7 +14,7 @@ import { GrantTable, lostError } from "./grant_table.js";
 import type { Loss } from "./grant_table.js";
 import { lockKey, ofLock, releaseOf, renewalOf, tokenOf } from "./holding.js";
 import type { Holding } from "./holding.js";
-import { closed, frame } from "./messages.js";
+import { closed, frame, toMs } from "./messages.js";
 import type { Request, Response } from "./messages.js";
 import { acquires, frameOf, nameOf, operation, waits } from "./operation.js";
 import type { NewOperation, Operation, Purpose } from "./operation.js";
@@ -298,6 +299,19 @@ export class Work {
     if (entry && entry.guards.size > 0 && tokenOf(gone) >= tokenOf(entry.holding)) {
       const validFor = Math.max(0, Math.min(loss.validFor ?? 0, entry.validUntil - now));
       this.#lose(entry, { ...loss, validFor }, now);
+    }
+  }
+
+  /** Another caller asks for a grant. */
+  onAsked(asked: YieldRequested, now: number): void {
+    const holding = asked.grant && ofLock(asked.grant);
+    const grant = holding && this.#grants.find(holding);
+    if (grant && grant.guards.size > 0 && tokenOf(holding) === tokenOf(grant.holding)) {
+      const { by, reason, preempt: preempts } = asked;
+      const within = toMs(asked.within);
+      const request = { name: grant.holding.grant.name, by, reason, within, preempts };
+      grant.asked = { request, until: now + within };
+      this.push({ type: "asked", grant, request });
     }
   }
 

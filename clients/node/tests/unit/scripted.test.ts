@@ -107,6 +107,26 @@ describe("a notice", () => {
   });
 });
 
+describe("a request to yield", () => {
+  test("reaches every listener of its lock", async (t) => {
+    const { url, streams } = await scripted(t, grants);
+    const client = clientOf(t, url);
+    const lock = await client.lock("a");
+    const isTold = once(client, "yieldRequested");
+    const seen: string[] = [];
+    lock.onYieldRequested(({ by }) => seen.push(by));
+    lock.onYieldRequested(({ reason }) => seen.push(reason));
+    const asked = grant("a", { owner: lock.owner, fencingToken: lock.fencingToken });
+    const within = { seconds: 60n, nanos: 0 };
+    const value = { grant: asked, by: "ops", reason: "why", within, preempt: false };
+    streams[0]?.write({ opId: 0n, response: { $case: "yieldRequested", value } });
+    await isTold;
+    assert.deepEqual(seen, ["ops", "why"]);
+    assert.equal(lock.yieldRequest?.within, 60_000);
+    await lock.release();
+  });
+});
+
 describe("a session", () => {
   test("is one for all locks of a client, and for many at once", async (t) => {
     const { url, streams } = await scripted(t, grants);

@@ -12,7 +12,7 @@ from lockkeeper._machine.messages import set_seconds
 from lockkeeper._options import mode_of
 from lockkeeper._session import SessionEvent
 from lockkeeper.errors import Error, Misconfigured, Refused, Unreachable
-from lockkeeper.v1 import admin_pb2, lock_pb2, session_pb2, types_pb2
+from lockkeeper.v1 import admin_pb2, election_pb2, lock_pb2, session_pb2, types_pb2
 
 #: The time limit of a call without a session.
 CALL_TIMEOUT = 6.0
@@ -24,7 +24,10 @@ RESPONSES: dict[str, Any] = {
     "LockService/Release": lock_pb2.ReleaseResponse,
     "LockService/Describe": lock_pb2.DescribeResponse,
     "LockService/CheckToken": lock_pb2.CheckTokenResponse,
+    "LockService/Explain": lock_pb2.ExplainResponse,
+    "LockService/RequestYield": lock_pb2.RequestYieldResponse,
     "LockAdminService/ForceRelease": admin_pb2.ForceReleaseResponse,
+    "ElectionService/Leader": election_pb2.LeaderResponse,
 }
 
 
@@ -116,6 +119,7 @@ def try_acquire_of(
     mode: str,
     request_id: str,
     note: types_pb2.Note | None,
+    hold_at_least: Seconds | None,
 ) -> lock_pb2.TryAcquireRequest:
     """Return the request of an acquire without a session."""
     request = lock_pb2.TryAcquireRequest(
@@ -123,6 +127,8 @@ def try_acquire_of(
     )
     if lease is not None:
         set_seconds(request.lease, seconds_of(lease, "lease"))
+    if hold_at_least is not None:
+        set_seconds(request.hold_at_least, seconds_of(hold_at_least, "hold_at_least"))
     return request
 
 
@@ -140,4 +146,23 @@ def force_release_of(
     """Return the request of a forced release."""
     request = admin_pb2.ForceReleaseRequest(name=name, reason=reason)
     set_seconds(request.grace_period, seconds_of(grace_period, "grace_period"))
+    return request
+
+
+def request_yield_of(
+    name: str,
+    reason: str,
+    within: Seconds | None,
+    preempt: bool,
+    grace_period: Seconds | None,
+    client_name: str,
+) -> lock_pb2.RequestYieldRequest:
+    """Return the request that asks the holders of a lock to release it."""
+    request = lock_pb2.RequestYieldRequest(
+        name=name, reason=reason, preempt=preempt, client_name=client_name
+    )
+    if within is not None:
+        set_seconds(request.within, seconds_of(within, "within"))
+    if grace_period is not None:
+        set_seconds(request.grace_period, seconds_of(grace_period, "grace_period"))
     return request

@@ -8,7 +8,7 @@ from typing import Any, Callable, Generic, NamedTuple, TypeVar
 from lockkeeper import _clock
 from lockkeeper._clock import Seconds, seconds_of
 from lockkeeper._options import Options, Target
-from lockkeeper._session import Acquisition, Held
+from lockkeeper._session import Acquisition, Held, YieldRequest
 from lockkeeper.errors import LockLost
 
 FlagT = TypeVar("FlagT")
@@ -21,6 +21,7 @@ class Defaults(NamedTuple):
     blocking: bool
     timeout: Seconds | None
     on_lost: Callable[[LockLost], None] | None
+    on_yield: Callable[[YieldRequest], None] | None = None
 
 
 class HolderBase(Generic[ClientT, FlagT]):
@@ -109,6 +110,23 @@ class HolderBase(Generic[ClientT, FlagT]):
         """
         return self._current().valid_for
 
+    # --- requests to yield
+
+    @property
+    def yield_requested(self) -> FlagT:
+        """An event that is set when another caller asks for the lock; `clear` it to wait anew.
+
+        The lock stays held: finish the work, release the lock, or go on. But if `yield_request`
+        preempts, the lock is lost at its deadline.
+        """
+        return self._current().yield_requested  # type: ignore[return-value]
+
+    @property
+    def yield_request(self) -> YieldRequest | None:
+        """The newest request of another caller to release the lock; None if none stands."""
+        asked = self._current().asked
+        return asked if asked and asked.remaining else None
+
     # --- requests
 
     def _acquisition(self, blocking: bool | None, timeout: Seconds | None) -> Acquisition:
@@ -124,7 +142,8 @@ class HolderBase(Generic[ClientT, FlagT]):
             kind, request = self._target.to_wait(self._options)
             if timeout is not None:
                 until = _clock.now() + seconds_of(timeout, "timeout")
-        return Acquisition(kind, request, until, self._options.patience, self._defaults.on_lost)
+        callbacks = self._defaults.on_lost, self._defaults.on_yield
+        return Acquisition(kind, request, until, self._options.patience, *callbacks)
 
 
 def tokens_of(held: Held) -> dict[str, int]:

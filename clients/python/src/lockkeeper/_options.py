@@ -99,12 +99,18 @@ class Options:
         min_replica_acks: int,
         patience: Seconds | None,
         note: types_pb2.Note | None = None,
+        hold_at_least: Seconds | None = None,
+        end_on_deadlock: bool = False,
     ) -> None:
         self.lease = None if lease is None else seconds_of(lease, "lease")
         self.owner = owner or ""
         self.min_replica_acks = min_replica_acks
         self.patience = None if patience is None else seconds_of(patience, "patience")
         self.note = note
+        self.hold_at_least = None
+        if hold_at_least is not None:
+            self.hold_at_least = seconds_of(hold_at_least, "hold_at_least")
+        self.end_on_deadlock = end_on_deadlock
 
     def apply(self, request: Message) -> Message:
         """Set the options in a request."""
@@ -114,4 +120,9 @@ class Options:
             set_seconds(request.lease, self.lease)
         if self.note is not None:
             request.note.CopyFrom(self.note)
+        if self.hold_at_least is not None:
+            set_seconds(request.hold_at_least, self.hold_at_least)
+        # A try does not wait.
+        if self.end_on_deadlock and "end_on_deadlock" in request.DESCRIPTOR.fields_by_name:
+            request.end_on_deadlock = True
         return request

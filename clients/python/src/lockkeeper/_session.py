@@ -35,6 +35,26 @@ class SessionEvent(NamedTuple):
     cause: str
 
 
+class YieldRequest(NamedTuple):
+    """A request of another caller to release a lock."""
+
+    #: The lock.
+    name: str
+    #: Who asks, for people; may be empty.
+    by: str
+    #: Why, for people.
+    reason: str
+    #: Until when the request stands, on the clock of the client; see `remaining`.
+    deadline: float
+    #: Whether the lock is taken away then.
+    preempts: bool
+
+    @property
+    def remaining(self) -> float:
+        """How long the request stands from now on, in seconds."""
+        return max(0.0, self.deadline - _clock.now())
+
+
 class Flag(Protocol):
     """An event of `threading` or of `asyncio`."""
 
@@ -53,12 +73,15 @@ class Acquisition(NamedTuple):
     wait_until: float | None
     patience: float | None
     on_lost: Callable[[LockLost], None] | None
+    on_yield: Callable[[YieldRequest], None] | None
 
 
 class Held:
     """What one acquire obtained, as its user sees it."""
 
-    def __init__(self, session: SessionCore, effect: ev.Granted, lost: Flag) -> None:
+    def __init__(
+        self, session: SessionCore, effect: ev.Granted, lost: Flag, yield_requested: Flag
+    ) -> None:
         self.session: Any = session
         self.guard = effect.op_id
         self.grants = effect.grants
@@ -66,6 +89,10 @@ class Held:
         self.lost = lost
         self.loss: LockLost | None = None
         self.on_lost: list[Callable[[LockLost], None]] = []
+        self.yield_requested = yield_requested
+        #: The newest request to yield.
+        self.asked: YieldRequest | None = None
+        self.on_yield: Callable[[YieldRequest], None] | None = None
         #: The block of the asyncio client that holds it.
         self.block: Any = None
 
@@ -83,7 +110,7 @@ class Held:
 class Hooks(NamedTuple):
     """What a session needs of its client."""
 
-    #: Makes the event of a loss.
+    #: Makes the event of a loss, or of a request to yield.
     flag: Callable[[], Flag]
     #: Runs a user's callback.
     run: Callable[..., None]
@@ -110,8 +137,8 @@ class SessionCore:
         #: By operation; those that wait for the session to be open by a negative number.
         self._futures: dict[int, Any] = {}
         self._held: dict[int, Held] = {}
-        #: Callbacks for the losses of what operations will acquire.
-        self._listeners: dict[int, Callable[[LockLost], None]] = {}
+        #: What operations will acquire, if that has callbacks.
+        self._listeners: dict[int, Acquisition] = {}
         self.state = "opening"
 
     @property
@@ -120,10 +147,10 @@ class SessionCore:
         return self._machine.is_ended
 
     def _listen(self, op_id: int, acquisition: Acquisition) -> ev.Call:
-        """Return the event that starts an acquire, after its losses have a listener."""
-        if acquisition.on_lost:
-            self._listeners[op_id] = acquisition.on_lost
-        return ev.Call(op_id, *acquisition[:-1], traceparent=_tracing.traceparent())
+        """Return the event that starts an acquire, after its callbacks are known."""
+        if acquisition.on_lost or acquisition.on_yield:
+            self._listeners[op_id] = acquisition
+        return ev.Call(op_id, *acquisition[:4], traceparent=_tracing.traceparent())
 
     # --- input and output
 
@@ -161,9 +188,12 @@ class SessionCore:
     def _on_granted(self, effect: ev.Granted) -> None:
         if effect.op_id not in self._futures:
             return  # Its caller gave up; the machine releases it.
-        held = Held(self, effect, self._hooks.flag())
-        if effect.op_id in self._listeners:
-            held.on_lost.append(self._listeners[effect.op_id])
+        held = Held(self, effect, self._hooks.flag(), self._hooks.flag())
+        listener = self._listeners.get(effect.op_id)
+        if listener:
+            held.on_yield = listener.on_yield
+            if listener.on_lost:
+                held.on_lost.append(listener.on_lost)
         self._held[held.guard] = held
         self._resolve(effect.op_id, held)
 
@@ -186,6 +216,15 @@ class SessionCore:
             logger.error("%s", effect.error)
             for callback in held.on_lost:
                 self._hooks.run(callback, effect.error)
+
+    def _on_asked(self, effect: ev.Asked) -> None:
+        held = self._held.get(effect.guard)
+        if held:
+            request = held.asked = YieldRequest(*effect[1:])
+            held.yield_requested.set()
+            logger.info("%s: %r asks to yield it: %s", request.name, request.by, request.reason)
+            if held.on_yield:
+                self._hooks.run(held.on_yield, request)
 
     def _on_waits(self, effect: ev.Waits) -> None:
         logger.debug("operation %d waits: %s", effect.op_id, effect.progress)
@@ -211,6 +250,7 @@ _EFFECTS: dict[type, Callable[[SessionCore, Any], None]] = {
     ev.Failed: SessionCore._on_failed,
     ev.Extended: SessionCore._on_extended,
     ev.Lost: SessionCore._on_lost,
+    ev.Asked: SessionCore._on_asked,
     ev.Waits: SessionCore._on_waits,
     ev.Changed: SessionCore._on_changed,
 }

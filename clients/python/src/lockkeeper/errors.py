@@ -78,10 +78,14 @@ class NotGranted(Error, TimeoutError):
         holder_note: types_pb2.Note | None = None,
     ) -> None:
         """Describe the end of a wait."""
-        super().__init__(f"{name}: not granted within the time to wait")
+        why = "within the time to wait"
+        if reason == "DEADLOCK":
+            why = "because the wait is part of a deadlock"
+        super().__init__(f"{name}: not granted {why}")
         #: The lock, semaphore or latch; several locks are separated by commas.
         self.name = name
-        #: Why the wait ended: ``"WAIT_TIMEOUT"`` or ``"CANCELLED"``.
+        #: Why the wait ended: ``"WAIT_TIMEOUT"``, ``"CANCELLED"``, or ``"DEADLOCK"`` if it was made
+        #: with ``end_on_deadlock``: release what its owner holds, and begin again.
         self.reason = reason
         #: The rest of the holder's lease in seconds, for a lock whose holder has one that ends.
         self.holder_remaining_lease = holder_remaining_lease
@@ -113,11 +117,12 @@ class LockLost(Error):
         self.reason = reason
         #: The fencing token of the lost grant; 0 for permits.
         self.fencing_token = fencing_token
-        #: The operator's reason for a forced release, or why the session has ended; may be empty.
+        #: The reason for a forced release or a preemption, or why the session has ended; may be
+        #: empty.
         self.detail = detail
         #: How long no other owner can acquire the lock, in seconds from when the loss was reported:
-        #: the grace period of a forced release. Stop within it and release the lock, which ends
-        #: the period. 0 if another owner may hold the lock already.
+        #: the grace period of a forced release, or the lease after a preemption. Stop within it and
+        #: release the lock, which ends the period. 0 if another owner may hold the lock already.
         self.valid_for = valid_for
 
 

@@ -132,6 +132,17 @@ class Lost(NamedTuple):
     error: LockLost
 
 
+class Asked(NamedTuple):
+    """Another caller asks for a lock that a guard holds. The guard stays valid."""
+
+    guard: int
+    name: str
+    by: str
+    reason: str
+    deadline: float
+    preempts: bool
+
+
 class Waits(NamedTuple):
     """An operation waits. `progress` is the coordinator's message."""
 
@@ -147,5 +158,5 @@ class Changed(NamedTuple):
 
 
 Effect = Union[
-    OpenStream, Send, CancelStream, Granted, Answered, Failed, Extended, Lost, Waits, Changed
+    OpenStream, Send, CancelStream, Granted, Answered, Failed, Extended, Lost, Asked, Waits, Changed
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Callable
 
-from lockkeeper._machine.events import Effect, Extended, Failed, Granted, Lost, Message
+from lockkeeper._machine.events import Asked, Effect, Extended, Failed, Granted, Lost, Message
 from lockkeeper._machine.messages import (
     Request,
     is_lock,
@@ -28,7 +28,7 @@ RENEW_PART = 3 / 10
 class Holding:
     """One grant, which several guards share if one owner acquired a lock several times."""
 
-    __slots__ = ("grant", "guards", "id", "keys", "renew_at", "renewing", "valid_until")
+    __slots__ = ("asked", "grant", "guards", "id", "keys", "renew_at", "renewing", "valid_until")
 
     def __init__(self, holding_id: int, grant: Message, valid_until: float) -> None:
         self.id = holding_id
@@ -40,6 +40,8 @@ class Holding:
         self.renewing = False
         #: Empty once it is being released: its loss is not reported then.
         self.guards: list[int] = []
+        #: The newest request to yield.
+        self.asked: Asked | None = None
 
 
 class Guard:
@@ -113,7 +115,7 @@ class Grants:
                 holding.valid_until = max(holding.valid_until, now + seconds(grant.lease))
             else:
                 holding.renew_at = self._renew_at(sent_at, grant)
-        self._deliver_if_confirmed(guard_id, guard)
+        self._deliver_if_confirmed(now, guard_id, guard)
         for holding in guard.holdings:
             self.check(now, holding, can_renew=True)
 
@@ -129,10 +131,14 @@ class Grants:
         holding.valid_until = max(holding.valid_until, until)
         return holding
 
-    def _deliver_if_confirmed(self, guard_id: int, guard: Guard) -> None:
-        if not guard.unconfirmed:
-            grants = [holding.grant for holding in guard.holdings]
-            self._emit(Granted(guard_id, grants, _valid_until(guard)))
+    def _deliver_if_confirmed(self, now: float, guard_id: int, guard: Guard) -> None:
+        if guard.unconfirmed:
+            return
+        grants = [holding.grant for holding in guard.holdings]
+        self._emit(Granted(guard_id, grants, _valid_until(guard)))
+        for holding in guard.holdings:
+            if holding.asked and holding.asked.deadline > now:
+                self._emit(holding.asked._replace(guard=guard_id))
 
     def begin_release(self, guard_id: int, op_id: int) -> Guard:
         """Begin to release a guard: its loss is no longer reported."""
@@ -209,7 +215,7 @@ class Grants:
             for guard_id, guard in guards:
                 if holding in guard.unconfirmed:
                     guard.unconfirmed.remove(holding)
-                    self._deliver_if_confirmed(guard_id, guard)
+                    self._deliver_if_confirmed(now, guard_id, guard)
                 elif not guard.unconfirmed and guard.loss is None:
                     self._emit(Extended(guard_id, _valid_until(guard)))
         self.timers.set(holding.id, now)
@@ -248,6 +254,21 @@ class Grants:
         """Start renewals anew: the answers to those under way are lost."""
         for holding in self._holdings.values():
             holding.renewing = False
+
+    # --- requests to yield
+
+    def on_asked(self, now: float, notice: Message) -> None:
+        """Ask the guards of a grant to yield. A notice about another grant of it is ignored."""
+        holding = self.find(notice.grant)
+        if holding is None or token_of(notice.grant) != token_of(holding.grant):
+            return
+        deadline = now + seconds(notice.within)
+        name = notice.grant.name
+        holding.asked = Asked(0, name, notice.by, notice.reason, deadline, notice.preempt)
+        for guard_id in holding.guards:
+            guard = self.guards[guard_id]
+            if not guard.unconfirmed and guard.loss is None:
+                self._emit(holding.asked._replace(guard=guard_id))
 
     # --- losses
 

@@ -276,6 +276,8 @@ class Machine:
         response: ev.Message = getattr(frame, kind)
         if kind in ("lost", "permits_lost"):
             self._grants.on_lost(now, response)
+        elif kind == "yield_requested":
+            self._grants.on_asked(now, response)
         elif kind in ("at_risk", "recovered", "going_away", "opened"):
             self._on_session_frame(now, kind, response)
         elif kind.startswith("waiting"):

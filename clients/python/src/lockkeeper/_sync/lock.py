@@ -39,6 +39,7 @@ class Holder(HolderBase["Client", threading.Event]):
         Raises:
             Unreachable: No coordinator answered.
             Refused: The coordinator refused the request.
+            NotGranted: The wait was part of a deadlock, and made with `end_on_deadlock`.
             LockLost: It was lost before its acquire could be confirmed.
             SessionEnded: The session ended meanwhile.
             concurrent.futures.CancelledError: Another thread called `cancel`.
@@ -46,7 +47,9 @@ class Holder(HolderBase["Client", threading.Event]):
         """
         try:
             self._acquire(blocking, timeout)
-        except NotGranted:
+        except NotGranted as refusal:
+            if refusal.reason == "DEADLOCK":
+                raise
             return False
         return True
 

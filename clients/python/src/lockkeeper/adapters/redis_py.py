@@ -1,5 +1,7 @@
 """A lock with the methods of `redis.lock.Lock` of redis-py.
 
+That for asyncio is in `lockkeeper.adapters.redis_py_asyncio`.
+
 Replace ``redis.lock("jobs", timeout=30)`` by ``Lock(client, "jobs", timeout=30)``, and import
 `LockError` and `LockNotOwnedError` from here. What is different:
 
@@ -12,82 +14,25 @@ Replace ``redis.lock("jobs", timeout=30)`` by ``Lock(client, "jobs", timeout=30)
 
 from __future__ import annotations
 
-import logging
 import threading
-from types import SimpleNamespace, TracebackType
-from typing import Any, Callable
+from types import TracebackType
 
 from typing_extensions import Self
 
 from lockkeeper import Client
 from lockkeeper._machine.messages import seconds
 from lockkeeper._sync.lock import Lock as Held
-from lockkeeper.errors import Error, LockLost, Refused, SessionEnded
+from lockkeeper.adapters._redis_py import LockBase, LockError, LockNotOwnedError, logger
+from lockkeeper.errors import LockLost, Refused, SessionEnded
 
 __all__ = ["Lock", "LockError", "LockNotOwnedError"]
 
-logger = logging.getLogger("lockkeeper")
 
-
-class LockError(Error, ValueError):
-    """The lock was not acquired, or is not held by this object."""
-
-    def __init__(self, message: str, lock_name: str) -> None:
-        """Describe an error of a lock."""
-        super().__init__(message)
-        #: The lock.
-        self.lock_name = lock_name
-
-
-class LockNotOwnedError(LockError):
-    """The lock was acquired, and is not held any more."""
-
-
-class Lock:
+class Lock(LockBase[Client, Held]):
     """A lock that this object acquires and releases, once at a time. It is not reentrant.
 
     `Unreachable`, `Refused` and `SessionEnded` are raised as they are.
     """
-
-    def __init__(
-        self,
-        client: Client,
-        name: str,
-        timeout: float | None = None,
-        sleep: float = 0.1,
-        blocking: bool = True,
-        blocking_timeout: float | None = None,
-        thread_local: bool = True,
-        raise_on_release_error: bool = True,
-        *,
-        on_lost: Callable[[LockLost], None] | None = None,
-    ) -> None:
-        """Make a lock.
-
-        Args:
-            client: The client, which may have many locks.
-            name: The name of the lock.
-            timeout: The lease in seconds. By default it is the session's, renewed in the background
-                until the lock is released.
-            sleep: Without effect: nothing polls.
-            blocking: Whether `acquire` waits.
-            blocking_timeout: How long to wait, in seconds. By default there is no limit.
-            thread_local: Whether only the thread that acquired the lock can release it.
-            raise_on_release_error: Whether the end of ``with`` raises that the lock was lost. If
-                not, it logs that.
-            on_lost: Called once if the lock is lost, in a thread of the client.
-
-        """
-        self._client = client
-        self.name = name
-        self.timeout = timeout
-        self.sleep = sleep
-        self.blocking = blocking
-        self.blocking_timeout = blocking_timeout
-        self.thread_local = thread_local
-        self.raise_on_release_error = raise_on_release_error
-        self._on_lost = on_lost
-        self._local: Any = threading.local() if thread_local else SimpleNamespace()
 
     # --- acquiring and releasing
 
@@ -203,18 +148,3 @@ class Lock:
     def fencing_token(self) -> int:
         """The token to send with every write to the protected resource."""
         return self._held("fence a write by an unlocked lock").fencing_token
-
-    @property
-    def _current(self) -> Held | None:
-        held: Held | None = getattr(self._local, "held", None)
-        return held
-
-    def _held(self, what: str) -> Held:
-        held = self._current
-        if held is None:
-            raise LockError(f"Cannot {what}", self.name)
-        return held
-
-    def _not_owned(self, what: str, error: Error) -> LockNotOwnedError:
-        message = f"Cannot {what} a lock that's no longer owned: {error}"
-        return LockNotOwnedError(message, self.name)

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import uuid
 from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Callable, TypeVar
 
-import grpc
-import grpc.aio
-
-from lockkeeper._client_base import (
-    CALL_TIMEOUT,
-    RESPONSES,
-    ClientBase,
-    force_release_of,
-    is_elsewhere,
-    renew_of,
-    try_acquire_of,
-)
 from lockkeeper._clock import Seconds
-from lockkeeper._connect import Address, error_of
 from lockkeeper._holder import Defaults
 from lockkeeper._machine.events import Message
-from lockkeeper._options import LockName, Options, Target, mode_of, note_of
-from lockkeeper._session import Hooks, logger
+from lockkeeper._options import LockName, Options, Target, note_of
+from lockkeeper._session import Hooks, YieldRequest, logger
+from lockkeeper.aio._calls import Calls
+from lockkeeper.aio._election import Election
 from lockkeeper.aio._lock import Latch, Lock, Semaphore
 from lockkeeper.aio._session import Session
-from lockkeeper.errors import Error, LockLost, Misconfigured, SessionEnded
-from lockkeeper.v1 import admin_pb2, lock_pb2, types_pb2
+from lockkeeper.errors import Error, LockLost, SessionEnded
 
 _F = TypeVar("_F", bound=Callable[..., Awaitable[Any]])
 
 
-class Client(ClientBase):
+class Client(Calls):
     """A client of the coordinators of one store. It may be shared by the tasks of a loop.
 
     All locks share one session, which is opened when it is first needed. When a session has ended,
@@ -44,19 +31,6 @@ class Client(ClientBase):
     A client belongs to its process and to the event loop in which it is first used. Elsewhere its
     methods raise `Misconfigured`. In a fork of the process, make another client.
     """
-
-    def _set_up(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._shared: Session | None = None
-        self._channels: dict[Address, grpc.aio.Channel] = {}
-
-    def _check(self) -> None:
-        self._check_process()
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        elif self._loop is not loop:
-            raise Misconfigured("this client belongs to another event loop; make one for this loop")
 
     # --- the session
 
@@ -82,7 +56,7 @@ class Client(ClientBase):
         self._check()
         self._is_closed = True
         session, self._shared = self._shared, None
-        channels = list(self._channels.values())
+        channels = [*self._channels.values(), *self._observing]
         self._channels.clear()
         for channel in channels:
             await channel.close()
@@ -137,6 +111,9 @@ class Client(ClientBase):
         on_lost: Callable[[LockLost], None] | None = None,
         reason: str = "",
         labels: Mapping[str, str] | None = None,
+        hold_at_least: Seconds | None = None,
+        end_on_deadlock: bool = False,
+        on_yield: Callable[[YieldRequest], None] | None = None,
     ) -> Lock:
         """Make a lock, to be acquired by ``async with`` or `Lock.acquire`.
 
@@ -148,7 +125,9 @@ class Client(ClientBase):
             blocking: Whether to wait for the lock.
             timeout: How long to wait, in seconds. By default there is no limit.
             owner: The owner, who may acquire a lock several times. By default each acquire has an
-                owner of its own, so tasks exclude each other.
+                owner of its own, so tasks exclude each other. An owner stands for one task: give
+                each one that holds several locks an owner for all of them, and its deadlocks are
+                named.
             min_replica_acks: The minimum number of the store's replicas that must acknowledge the
                 grant.
             patience: How long to retry while the store does not answer. By default for the lease.
@@ -156,12 +135,21 @@ class Client(ClientBase):
             reason: Why the lock is held, for others to read: at most 256 bytes, without secrets.
             labels: Labels for others to read, at most 8: keys of at most 64 bytes without ``=``,
                 values of at most 128 bytes.
+            hold_at_least: How long the lock stays held at least, in seconds, counted from the
+                grant, also after a release or a crash: a job that ends early does not run again at
+                once elsewhere. For the modes ``"exclusive"`` and ``"fair"``.
+            end_on_deadlock: Raises `NotGranted` with the reason ``"DEADLOCK"`` if the wait is the
+                youngest of a deadlock that has this option. Known only among named owners.
+            on_yield: Called when another caller asks for the lock, by the event loop. See
+                `Lock.yield_requested`.
 
         """
         target = Target.lock(name, mode)
         note = note_of(reason, labels)
-        options = Options(lease, owner, min_replica_acks, patience, note)
-        return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
+        options = Options(
+            lease, owner, min_replica_acks, patience, note, hold_at_least, end_on_deadlock
+        )
+        return Lock(self, target, options, Defaults(blocking, timeout, on_lost, on_yield))
 
     def locks(
         self,
@@ -177,6 +165,8 @@ class Client(ClientBase):
         on_lost: Callable[[LockLost], None] | None = None,
         reason: str = "",
         labels: Mapping[str, str] | None = None,
+        end_on_deadlock: bool = False,
+        on_yield: Callable[[YieldRequest], None] | None = None,
     ) -> Lock:
         """Make a lock of several names, all of which are acquired or none.
 
@@ -185,8 +175,10 @@ class Client(ClientBase):
         """
         target = Target.locks(names, mode)
         note = note_of(reason, labels)
-        options = Options(lease, owner, min_replica_acks, patience, note)
-        return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
+        options = Options(
+            lease, owner, min_replica_acks, patience, note, end_on_deadlock=end_on_deadlock
+        )
+        return Lock(self, target, options, Defaults(blocking, timeout, on_lost, on_yield))
 
     def semaphore(
         self,
@@ -213,6 +205,10 @@ class Client(ClientBase):
         """Make a latch."""
         return Latch(self, name)
 
+    def election(self, name: str) -> Election:
+        """Make an election."""
+        return Election(self, name)
+
     def locked(self, name: str, **options: Any) -> Callable[[_F], _F]:
         """Decorate a coroutine function that runs under a lock. The options are those of `lock`."""
         self.lock(name, **options)  # Wrong options fail here.
@@ -226,150 +222,3 @@ class Client(ClientBase):
             return locked  # type: ignore[return-value]
 
         return decorate
-
-    # --- calls without a session
-
-    async def try_acquire(
-        self,
-        name: str,
-        *,
-        owner: str = "",
-        lease: Seconds | None = None,
-        mode: str = "exclusive",
-        reason: str = "",
-        labels: Mapping[str, str] | None = None,
-    ) -> types_pb2.Grant | None:
-        """Acquire a lock without a session if it is free; None if it has another holder.
-
-        Nothing renews it: `renew` does. By default the coordinator makes the owner, which the grant
-        names, and the lease is the coordinator's (30 s). `reason` and `labels` are those of `lock`.
-
-        Raises:
-            Unreachable: No coordinator answered.
-            Refused: The coordinator refused the call.
-
-        """
-        note = note_of(reason, labels)
-        request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()), note)
-        response: lock_pb2.TryAcquireResponse = await self._unary("LockService/TryAcquire", request)
-        return response.grant if response.acquired else None
-
-    async def renew(
-        self,
-        name: str,
-        *,
-        owner: str,
-        lease: Seconds | None = None,
-        mode: str = "exclusive",
-    ) -> types_pb2.Grant:
-        """Renew a lock that is held without a session. Raises as `try_acquire` does."""
-        request = renew_of(name, owner, lease, mode)
-        response: lock_pb2.RenewResponse = await self._unary("LockService/Renew", request)
-        return response.grant
-
-    async def release(self, name: str, *, owner: str, mode: str = "exclusive") -> int:
-        """Release a hold without a session; return how many holds the owner has left.
-
-        Raises as `try_acquire` does.
-        """
-        request = lock_pb2.ReleaseRequest(
-            name=name, owner=owner, mode=mode_of(mode), request_id=str(uuid.uuid4())
-        )
-        return int((await self._unary("LockService/Release", request)).hold_count)
-
-    async def describe(self, name: str) -> lock_pb2.DescribeResponse:
-        """Return the holders and the waiters of a lock. Raises as `try_acquire` does."""
-        response: lock_pb2.DescribeResponse
-        request = lock_pb2.DescribeRequest(name=name)
-        response = await self._either("describe", "LockService/Describe", request)
-        return response
-
-    async def check_token(self, name: str, fencing_token: int) -> bool:
-        """Return whether a fencing token is that of the newest grant.
-
-        A newer grant may follow at once. Raises as `try_acquire` does.
-        """
-        request = lock_pb2.CheckTokenRequest(name=name, fencing_token=fencing_token)
-        response = await self._either("check_token", "LockService/CheckToken", request)
-        return bool(response.current)
-
-    async def force_release(
-        self, name: str, *, reason: str, grace_period: Seconds = 0
-    ) -> admin_pb2.ForceReleaseResponse:
-        """Release a lock of any holders, for operators; needs the admin right.
-
-        Args:
-            name: The name of the lock.
-            reason: Why, for the holders and for the audit log.
-            grace_period: How long the lock stays closed to others at most, in seconds, while its
-                holders stop. It opens as soon as they have released it.
-
-        Raises:
-            Unreachable: No coordinator answered, or the call was lost on its way. It is not
-                repeated, because it could take the lock from the next holder.
-            Refused: The coordinator refused the call.
-
-        """
-        request = force_release_of(name, reason, grace_period)
-        self._check()
-        error: Error = SessionEnded("the client is closed")
-        for address in () if self._is_closed else self._addresses:
-            try:
-                await self._attempt(
-                    address, "LockService/Describe", lock_pb2.DescribeRequest(name=name)
-                )
-            except Error as failure:
-                if is_elsewhere(failure):
-                    error = failure
-                    await self._drop_channel(address)
-                    continue
-                # A refusal is an answer too: this coordinator is there.
-            response: admin_pb2.ForceReleaseResponse
-            response = await self._attempt(address, "LockAdminService/ForceRelease", request)
-            return response
-        raise error
-
-    async def _either(self, kind: str, method: str, request: Message) -> Any:
-        """Use the session if there is one."""
-        self._check()
-        session = self._shared
-        if session is None or session.is_over:
-            return await self._unary(method, request)
-        return await session.call(kind, request)
-
-    async def _unary(self, method: str, request: Message) -> Any:
-        self._check()
-        error: Error = SessionEnded("the client is closed")
-        for address in () if self._is_closed else self._addresses:
-            try:
-                return await self._attempt(address, method, request)
-            except Error as failure:
-                error = failure
-                if not is_elsewhere(error):
-                    break
-                await self._drop_channel(address)
-        raise error
-
-    async def _attempt(self, address: Address, method: str, request: Message) -> Any:
-        try:
-            call = self._channel(address).unary_unary(
-                f"/lockkeeper.v1.{method}",
-                type(request).SerializeToString,
-                RESPONSES[method].FromString,
-            )
-            metadata = await self._connector.aio_metadata()
-            return await call(request, timeout=CALL_TIMEOUT, metadata=metadata)
-        except grpc.RpcError as failure:
-            raise error_of(address, failure) from None
-
-    def _channel(self, address: Address) -> grpc.aio.Channel:
-        channel = self._channels.get(address)
-        if channel is None:
-            channel = self._channels[address] = self._connector.aio_channel(address)
-        return channel
-
-    async def _drop_channel(self, address: Address) -> None:
-        """Forget a connection: the next one has the certificates of its time."""
-        channel = self._channels.pop(address, None)
-        if channel:
-            await channel.close()

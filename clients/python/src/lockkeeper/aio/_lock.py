@@ -41,13 +41,16 @@ class Holder(HolderBase["Client", asyncio.Event]):
         Raises:
             Unreachable: No coordinator answered.
             Refused: The coordinator refused the request.
+            NotGranted: The wait was part of a deadlock, and made with `end_on_deadlock`.
             LockLost: It was lost before its acquire could be confirmed.
             SessionEnded: The session ended meanwhile.
 
         """
         try:
             await self._acquire(blocking, timeout)
-        except NotGranted:
+        except NotGranted as refusal:
+            if refusal.reason == "DEADLOCK":
+                raise
             return False
         return True
 

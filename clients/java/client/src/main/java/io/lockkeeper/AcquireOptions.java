@@ -4,6 +4,7 @@ import io.lockkeeper.v1.Note;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.function.Consumer;
 
 /**
  * How to acquire. Immutable: each method returns a changed copy. The default waits without a limit
@@ -11,33 +12,45 @@ import java.util.Optional;
  */
 public final class AcquireOptions {
 
-    private static final AcquireOptions DEFAULTS =
-            new AcquireOptions(
-                    LockMode.EXCLUSIVE, null, null, null, 0, null, Note.getDefaultInstance());
+    private static final AcquireOptions DEFAULTS = new AcquireOptions(new Settings());
 
-    private final LockMode mode;
-    private final String owner;
-    private final Duration waitLimit;
-    private final Duration lease;
-    private final int minReplicaAcks;
-    private final Duration patience;
-    private final Note note;
+    private final Settings settings;
 
-    private AcquireOptions(
-            LockMode mode,
-            String owner,
-            Duration waitLimit,
-            Duration lease,
-            int minReplicaAcks,
-            Duration patience,
-            Note note) {
-        this.mode = mode;
-        this.owner = owner;
-        this.waitLimit = waitLimit;
-        this.lease = lease;
-        this.minReplicaAcks = minReplicaAcks;
-        this.patience = patience;
-        this.note = note;
+    /** Not changed any more once it belongs to options. */
+    private static final class Settings {
+        LockMode mode = LockMode.EXCLUSIVE;
+        String owner;
+        Duration waitLimit;
+        Duration lease;
+        Duration holdAtLeast;
+        boolean endsOnDeadlock;
+        int minReplicaAcks;
+        Duration patience;
+        Note note = Note.getDefaultInstance();
+
+        Settings() {}
+
+        Settings(Settings from) {
+            mode = from.mode;
+            owner = from.owner;
+            waitLimit = from.waitLimit;
+            lease = from.lease;
+            holdAtLeast = from.holdAtLeast;
+            endsOnDeadlock = from.endsOnDeadlock;
+            minReplicaAcks = from.minReplicaAcks;
+            patience = from.patience;
+            note = from.note;
+        }
+    }
+
+    private AcquireOptions(Settings settings) {
+        this.settings = settings;
+    }
+
+    private AcquireOptions with(Consumer<Settings> change) {
+        Settings changed = new Settings(settings);
+        change.accept(changed);
+        return new AcquireOptions(changed);
     }
 
     /**
@@ -57,19 +70,20 @@ public final class AcquireOptions {
      */
     public AcquireOptions mode(LockMode mode) {
         Objects.requireNonNull(mode);
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
+        return with(it -> it.mode = mode);
     }
 
     /**
      * Sets the owner within the session. The same owner can acquire a lock again. By default each
-     * acquire has an owner of its own.
+     * acquire has an owner of its own. Deadlocks are named among owners that are one task each, so
+     * give all acquires of a task the same owner.
      *
      * @param owner the owner
      * @return the changed options
      */
     public AcquireOptions owner(String owner) {
         Objects.requireNonNull(owner);
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
+        return with(it -> it.owner = owner);
     }
 
     /**
@@ -83,7 +97,7 @@ public final class AcquireOptions {
      */
     public AcquireOptions waitLimit(Duration waitLimit) {
         requireNotNegative("waitLimit", waitLimit);
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
+        return with(it -> it.waitLimit = waitLimit);
     }
 
     /**
@@ -96,7 +110,33 @@ public final class AcquireOptions {
      */
     public AcquireOptions lease(Duration lease) {
         requireNotNegative("lease", lease);
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
+        return with(it -> it.lease = lease);
+    }
+
+    /**
+     * Sets how long the lock stays held at least, counted from the grant, also after a release or a
+     * crash; so a job that ends early does not run again at once elsewhere. Only for one lock, in
+     * the modes EXCLUSIVE and FAIR; a quorum of stores refuses it.
+     *
+     * @param holdAtLeast the time; the coordinator accepts 100 ms to 24 h by default
+     * @return the changed options
+     * @throws MisconfiguredException if it is negative
+     */
+    public AcquireOptions holdAtLeast(Duration holdAtLeast) {
+        requireNotNegative("holdAtLeast", holdAtLeast);
+        return with(it -> it.holdAtLeast = holdAtLeast);
+    }
+
+    /**
+     * Ends the wait with {@link NotGrantedException} for the reason {@code DEADLOCK} if it is part
+     * of a deadlock. Of the waits of a deadlock that set this, the youngest ends. A deadlock is
+     * known among {@linkplain #owner named owners} and threads, see {@link LockkeeperLock}, whose
+     * waits are older than a second.
+     *
+     * @return the changed options
+     */
+    public AcquireOptions endOnDeadlock() {
+        return with(it -> it.endsOnDeadlock = true);
     }
 
     /**
@@ -111,7 +151,7 @@ public final class AcquireOptions {
         if (minReplicaAcks < 0) {
             throw new MisconfiguredException("minReplicaAcks: must not be negative");
         }
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
+        return with(it -> it.minReplicaAcks = minReplicaAcks);
     }
 
     /**
@@ -124,7 +164,7 @@ public final class AcquireOptions {
      */
     public AcquireOptions patience(Duration patience) {
         requireNotNegative("patience", patience);
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
+        return with(it -> it.patience = patience);
     }
 
     /**
@@ -134,7 +174,7 @@ public final class AcquireOptions {
      * @return the changed options
      */
     public AcquireOptions reason(String reason) {
-        return note(note.toBuilder().setReason(reason).build());
+        return with(it -> it.note = it.note.toBuilder().setReason(reason).build());
     }
 
     /**
@@ -145,11 +185,7 @@ public final class AcquireOptions {
      * @return the changed options
      */
     public AcquireOptions label(String key, String value) {
-        return note(note.toBuilder().putLabels(key, value).build());
-    }
-
-    private AcquireOptions note(Note note) {
-        return new AcquireOptions(mode, owner, waitLimit, lease, minReplicaAcks, patience, note);
+        return with(it -> it.note = it.note.toBuilder().putLabels(key, value).build());
     }
 
     static void requireNotNegative(String field, Duration value) {
@@ -159,35 +195,51 @@ public final class AcquireOptions {
     }
 
     LockMode mode() {
-        return mode;
+        return settings.mode;
     }
 
     /** Null for an owner of its own. */
     String owner() {
-        return owner;
+        return settings.owner;
     }
 
     /** Null for no limit. */
     Duration waitLimit() {
-        return waitLimit;
+        return settings.waitLimit;
     }
 
     /** Null for the session's lease, renewed. */
     Duration lease() {
-        return lease;
+        return settings.lease;
+    }
+
+    /** Null for no minimum. */
+    Duration holdAtLeast() {
+        return settings.holdAtLeast;
+    }
+
+    /** Fails if there is a minimum, which only one lock can have. */
+    void refuseHoldAtLeast() {
+        if (settings.holdAtLeast != null) {
+            throw new MisconfiguredException("holdAtLeast: only one lock can have it");
+        }
+    }
+
+    boolean endsOnDeadlock() {
+        return settings.endsOnDeadlock;
     }
 
     int minReplicaAcks() {
-        return minReplicaAcks;
+        return settings.minReplicaAcks;
     }
 
     /** Null for the session's lease. */
     Duration patience() {
-        return patience;
+        return settings.patience;
     }
 
     /** Empty if it says nothing. */
     Optional<Note> note() {
-        return Optional.of(note).filter(it -> !it.equals(Note.getDefaultInstance()));
+        return Optional.of(settings.note).filter(it -> !it.equals(Note.getDefaultInstance()));
     }
 }

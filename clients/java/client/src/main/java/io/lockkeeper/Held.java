@@ -3,6 +3,7 @@ package io.lockkeeper;
 import io.lockkeeper.internal.Effect;
 import io.lockkeeper.internal.Holding;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -14,7 +15,8 @@ import java.util.function.Consumer;
  * What one acquire obtained. It is held until it is released or {@linkplain #lost() lost}, and
  * renewed in the background unless its request set a lease. It belongs to no thread.
  */
-public abstract sealed class Held implements AutoCloseable permits Grant, Grants, Permits {
+public abstract sealed class Held implements AutoCloseable
+        permits Grant, Grants, Leadership, Permits {
 
     private final Session session;
     private final long guard;
@@ -23,6 +25,12 @@ public abstract sealed class Held implements AutoCloseable permits Grant, Grants
     private final AtomicBoolean isReleased = new AtomicBoolean();
     private volatile long validUntil;
     private volatile Loss loss;
+    private volatile Asked asked;
+
+    /** Guarded by itself, together with a change of {@link #asked}. */
+    private final List<Consumer<YieldRequest>> yieldListeners = new ArrayList<>();
+
+    private record Asked(YieldRequest request, long until) {}
 
     Held(Session session, Effect.Granted granted) {
         this.session = session;
@@ -85,6 +93,35 @@ public abstract sealed class Held implements AutoCloseable permits Grant, Grants
      */
     public final void onLost(Consumer<Loss> listener) {
         lost.thenAcceptAsync(listener, session.executor());
+    }
+
+    /**
+     * Calls a listener when another caller asks for one of the locks, on the executor of the
+     * client, and at once while such a request stands. Everything stays held: finish the work,
+     * release, or go on. But if the request preempts, the lock is lost when it ends. After a broken
+     * stream the listener can be called for the same request again. Permits are never asked for.
+     *
+     * @param listener the listener
+     */
+    public final void onYieldRequested(Consumer<YieldRequest> listener) {
+        Optional<YieldRequest> standing;
+        synchronized (yieldListeners) {
+            yieldListeners.add(listener);
+            standing = yieldRequest();
+        }
+        standing.ifPresent(it -> session.executor().execute(() -> listener.accept(it)));
+    }
+
+    /**
+     * The last request of another caller to release one of the locks, for work that looks between
+     * two steps. See {@link #onYieldRequested}.
+     *
+     * @return the request; empty if none stands
+     */
+    public final Optional<YieldRequest> yieldRequest() {
+        Asked last = asked;
+        boolean isStanding = loss == null && last != null && last.until > Session.now();
+        return isStanding ? Optional.of(last.request) : Optional.empty();
     }
 
     /**
@@ -154,6 +191,19 @@ public abstract sealed class Held implements AutoCloseable permits Grant, Grants
             Loss expired = new Loss(first.name(), reason, first.fencingToken(), "");
             throw Errors.lost(loss().orElse(expired));
         }
+    }
+
+    final Session session() {
+        return session;
+    }
+
+    void onAsked(YieldRequest request, long until) {
+        List<Consumer<YieldRequest>> listeners;
+        synchronized (yieldListeners) {
+            asked = new Asked(request, until);
+            listeners = List.copyOf(yieldListeners);
+        }
+        listeners.forEach(it -> session.executor().execute(() -> it.accept(request)));
     }
 
     void onRenewed(long until) {

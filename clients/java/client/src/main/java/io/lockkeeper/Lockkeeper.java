@@ -1,5 +1,6 @@
 package io.lockkeeper;
 
+import io.lockkeeper.internal.Effect;
 import io.lockkeeper.internal.Protos;
 import io.lockkeeper.v1.AcquireAllRequest;
 import io.lockkeeper.v1.AcquireRequest;
@@ -13,8 +14,10 @@ import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
+import java.util.function.BiFunction;
 import java.util.function.Supplier;
 
 /**
@@ -31,8 +34,7 @@ public final class Lockkeeper implements AutoCloseable {
     private final Runnable release;
     private final ThreadLocks threadLocks = new ThreadLocks(this);
     private final String owners = UUID.randomUUID().toString().substring(0, 8);
-    private final java.util.concurrent.atomic.AtomicLong lastOwner =
-            new java.util.concurrent.atomic.AtomicLong();
+    private final AtomicLong lastOwner = new AtomicLong();
 
     private Session session;
     private boolean isClosed;
@@ -221,14 +223,24 @@ public final class Lockkeeper implements AutoCloseable {
     }
 
     Call<Grant> begin(String name, AcquireOptions options, boolean isAsync) {
+        return begin(name, options, isAsync, Grant::new);
+    }
+
+    <T extends Held> Call<T> begin(
+            String name,
+            AcquireOptions options,
+            boolean isAsync,
+            BiFunction<Session, Effect.Granted, T> held) {
         AcquireRequest.Builder request = AcquireRequest.newBuilder().setName(name);
         request.setMode(options.mode().proto()).setOwner(owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
+        request.setEndOnDeadlock(options.endsOnDeadlock());
         lease(options).ifPresent(request::setLease);
+        holdAtLeast(options).ifPresent(request::setHoldAtLeast);
         options.note().ifPresent(request::setNote);
         SessionRequest frame = SessionRequest.newBuilder().setAcquire(request).build();
         Session current = session();
-        return current.acquire(frame, options, isAsync, it -> new Grant(current, it));
+        return current.acquire(frame, options, isAsync, it -> held.apply(current, it));
     }
 
     Call<Grant> beginTry(String name, AcquireOptions options, boolean isAsync) {
@@ -236,6 +248,7 @@ public final class Lockkeeper implements AutoCloseable {
         request.setMode(options.mode().proto()).setOwner(owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
         lease(options).ifPresent(request::setLease);
+        holdAtLeast(options).ifPresent(request::setHoldAtLeast);
         options.note().ifPresent(request::setNote);
         SessionRequest frame = SessionRequest.newBuilder().setTryAcquire(request).build();
         Session current = session();
@@ -305,6 +318,7 @@ public final class Lockkeeper implements AutoCloseable {
         AcquireAllRequest.Builder request = AcquireAllRequest.newBuilder();
         request.addAllLocks(specs(names, options)).setOwner(owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
+        request.setEndOnDeadlock(options.endsOnDeadlock());
         lease(options).ifPresent(request::setLease);
         options.note().ifPresent(request::setNote);
         SessionRequest frame = SessionRequest.newBuilder().setAcquireAll(request).build();
@@ -313,6 +327,7 @@ public final class Lockkeeper implements AutoCloseable {
     }
 
     private static List<LockSpec> specs(Collection<String> names, AcquireOptions options) {
+        options.refuseHoldAtLeast();
         LockSpec.Builder spec = LockSpec.newBuilder().setMode(options.mode().proto());
         return names.stream().map(name -> spec.setName(name).build()).toList();
     }
@@ -330,6 +345,10 @@ public final class Lockkeeper implements AutoCloseable {
 
     static Optional<com.google.protobuf.Duration> lease(AcquireOptions options) {
         return Optional.ofNullable(options.lease()).map(Protos::toProto);
+    }
+
+    private static Optional<com.google.protobuf.Duration> holdAtLeast(AcquireOptions options) {
+        return Optional.ofNullable(options.holdAtLeast()).map(Protos::toProto);
     }
 
     static <T> Optional<T> tried(Call<T> call) throws InterruptedException {
@@ -364,6 +383,16 @@ public final class Lockkeeper implements AutoCloseable {
      */
     public Latch latch(String name) {
         return new Latch(this, name);
+    }
+
+    /**
+     * An election.
+     *
+     * @param name the name, which is that of its lock
+     * @return the election
+     */
+    public Election election(String name) {
+        return new Election(this, name);
     }
 
     /**

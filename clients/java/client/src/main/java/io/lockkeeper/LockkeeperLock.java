@@ -11,14 +11,20 @@ import java.util.concurrent.locks.Lock;
 
 /**
  * A lock of {@code java.util.concurrent} whose owner is a thread, across all processes that use the
- * coordinator. It is reentrant. A thread that ends does not release it.
+ * coordinator. It is reentrant. A thread that ends does not release it. All locks that a thread
+ * holds have one owner, so a deadlock between threads of any processes is named as one, and {@link
+ * AcquireOptions#endOnDeadlock} can end it.
  *
  * <p>A loss shows in three ways: {@link Grant#onLost} of {@link #grant}, {@link #isLost}, and a
  * {@link LockLostException} of {@link #unlock} and of every further acquire by the thread.
  *
- * <p>All methods that acquire fail as {@link Lockkeeper#acquire(String)} does.
+ * <p>All methods that acquire fail as {@link Lockkeeper#acquire(String)} does. {@code tryLock}
+ * returns false at the end of its wait, but throws {@link NotGrantedException} for {@code
+ * DEADLOCK}.
  */
 public final class LockkeeperLock implements Lock {
+
+    private static final String DEADLOCK = "DEADLOCK";
 
     private final ThreadLocks locks;
     private final String name;
@@ -102,6 +108,9 @@ public final class LockkeeperLock implements Lock {
                     limited, it -> locks.client().begin(name, it, false).await());
             return true;
         } catch (NotGrantedException busy) {
+            if (busy.reason().equals(DEADLOCK)) {
+                throw busy;
+            }
             return false;
         }
     }

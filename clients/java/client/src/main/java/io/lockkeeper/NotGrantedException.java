@@ -46,7 +46,8 @@ public final class NotGrantedException extends LockkeeperException {
     /**
      * Why the wait ended.
      *
-     * @return {@code WAIT_TIMEOUT} or {@code CANCELLED}
+     * @return {@code WAIT_TIMEOUT}, {@code CANCELLED}, or {@code DEADLOCK}, see {@link
+     *     AcquireOptions#endOnDeadlock}
      */
     public String reason() {
         return reason;

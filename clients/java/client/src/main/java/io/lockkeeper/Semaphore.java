@@ -68,6 +68,7 @@ public final class Semaphore {
      */
     public Optional<Permits> tryAcquire(int permits, AcquireOptions options)
             throws InterruptedException {
+        options.refuseHoldAtLeast();
         TryAcquirePermitsRequest.Builder request = TryAcquirePermitsRequest.newBuilder();
         request.setName(name).setPermits(permits).setOwner(client.owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
@@ -80,6 +81,7 @@ public final class Semaphore {
     }
 
     private Call<Permits> begin(int permits, AcquireOptions options, boolean isAsync) {
+        options.refuseHoldAtLeast();
         AcquirePermitsRequest.Builder request = AcquirePermitsRequest.newBuilder();
         request.setName(name).setPermits(permits).setOwner(client.owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());

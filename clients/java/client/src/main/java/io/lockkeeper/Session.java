@@ -262,6 +262,11 @@ final class Session {
             if (held != null) {
                 held.onRenewed(it.validUntil());
             }
+        } else if (effect instanceof Effect.Asked it) {
+            Held held = guards.get(it.guard());
+            if (held != null) {
+                held.onAsked(YieldRequest.of(it.request()), it.until());
+            }
         } else if (effect instanceof Effect.Lost it) {
             lose(it.guard(), it.loss());
         } else if (effect instanceof Effect.Connect it) {
@@ -331,7 +336,7 @@ final class Session {
         Level level =
                 switch (notice.kind()) {
                     case BROKEN, AT_RISK -> Level.WARNING;
-                    case RESUMED, RECOVERED -> Level.INFO;
+                    case RESUMED, RECOVERED, YIELD_REQUESTED -> Level.INFO;
                     case OPENED, WAITING, ENDED -> Level.DEBUG;
                 };
         LOGGER.log(level, () -> "session: " + notice.kind() + " " + notice.detail());

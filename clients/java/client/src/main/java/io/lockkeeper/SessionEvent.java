@@ -8,9 +8,10 @@ import java.util.Optional;
  * A change of a session, for logs and metrics. See {@link LockkeeperBuilder#onSessionEvent}.
  *
  * @param kind what has happened
- * @param detail the cause, or the name that is waited for; may be empty
- * @param remaining the time until a grant is lost ({@link Kind#AT_RISK}), or the remaining lease of
- *     the holder ({@link Kind#WAITING})
+ * @param detail the cause, or the name that is waited or asked for; may be empty
+ * @param remaining the time until a grant is lost ({@link Kind#AT_RISK}), the remaining lease of
+ *     the holder ({@link Kind#WAITING}), or how long the request stands ({@link
+ *     Kind#YIELD_REQUESTED})
  * @param holderNote why the holder holds the lock ({@link Kind#WAITING}); empty if it gave no note
  */
 public record SessionEvent(
@@ -30,6 +31,8 @@ public record SessionEvent(
         RECOVERED,
         /** An acquire waits; repeated when its state changes. */
         WAITING,
+        /** Another caller asks for a lock that is held, see {@link Held#onYieldRequested}. */
+        YIELD_REQUESTED,
         /** The session is over, and everything in it is lost. */
         ENDED
     }

@@ -1,5 +1,6 @@
 package io.lockkeeper;
 
+import io.grpc.Channel;
 import io.grpc.ClientInterceptor;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
@@ -12,6 +13,8 @@ import io.lockkeeper.v1.CheckTokenRequest;
 import io.lockkeeper.v1.CheckTokenResponse;
 import io.lockkeeper.v1.DescribeRequest;
 import io.lockkeeper.v1.DescribeResponse;
+import io.lockkeeper.v1.ExplainRequest;
+import io.lockkeeper.v1.ExplainResponse;
 import io.lockkeeper.v1.ForceReleaseRequest;
 import io.lockkeeper.v1.ForceReleaseResponse;
 import io.lockkeeper.v1.Grant;
@@ -21,12 +24,14 @@ import io.lockkeeper.v1.LockServiceGrpc.LockServiceBlockingStub;
 import io.lockkeeper.v1.Note;
 import io.lockkeeper.v1.ReleaseRequest;
 import io.lockkeeper.v1.RenewRequest;
+import io.lockkeeper.v1.RequestYieldRequest;
 import io.lockkeeper.v1.TryAcquireRequest;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -54,10 +59,15 @@ public final class SessionlessLocks {
     private static final long PAUSE_MILLIS_MAX = 1000;
 
     private final Connector connector;
+    private final Executor executor;
+    private final String clientName;
     private final Map<Address, ManagedChannel> channels = new ConcurrentHashMap<>();
+    private volatile boolean isClosed;
 
-    SessionlessLocks(Connector connector) {
+    SessionlessLocks(Connector connector, Executor executor, String clientName) {
         this.connector = connector;
+        this.executor = executor;
+        this.clientName = clientName;
     }
 
     /**
@@ -186,10 +196,90 @@ public final class SessionlessLocks {
                         .setReason(reason)
                         .setGracePeriod(Protos.toProto(gracePeriod))
                         .build();
+        return once(
+                name, LockAdminServiceGrpc::newBlockingStub, stub -> stub.forceRelease(request));
+    }
+
+    /**
+     * Asks the holders of a lock to release it; see {@link Held#onYieldRequested}. A call that is
+     * lost on its way is not repeated, because the next holders are not meant.
+     *
+     * @param name the name
+     * @param reason why, for the holders: 1 to 256 bytes
+     * @param within how long the request stands, at most 1 h
+     * @return how many holders there are and how many have the request, after 1 s at the latest;
+     *     who they are only with the right {@code describe}
+     */
+    public YieldAnswer requestYield(String name, String reason, Duration within) {
+        return requestYield(yieldOf(name, reason, within));
+    }
+
+    /**
+     * Asks the holders of a lock to release it, and takes it from those that still hold it when the
+     * request ends; needs the right {@code preempt}. The lock then stays closed to others until its
+     * former holders have stopped, at most for the lease that is left. See {@link #requestYield}.
+     *
+     * @param name the name
+     * @param reason why, for the holders: 1 to 256 bytes
+     * @param within how long the request stands, at most 1 h
+     * @return the holders, as of {@link #requestYield}
+     */
+    public YieldAnswer preempt(String name, String reason, Duration within) {
+        return requestYield(yieldOf(name, reason, within).setPreempt(true));
+    }
+
+    /**
+     * Preempts as {@link #preempt(String, String, Duration)} does, but the lock stays closed for
+     * less time: holders that have not stopped by then may go on beside the next.
+     *
+     * @param name the name
+     * @param reason why, for the holders: 1 to 256 bytes
+     * @param within how long the request stands, at most 1 h
+     * @param gracePeriod how long the lock stays closed at most once it is taken away
+     * @return the holders, as of {@link #requestYield}
+     */
+    public YieldAnswer preempt(
+            String name, String reason, Duration within, Duration gracePeriod) {
+        AcquireOptions.requireNotNegative("gracePeriod", gracePeriod);
+        RequestYieldRequest.Builder request = yieldOf(name, reason, within).setPreempt(true);
+        return requestYield(request.setGracePeriod(Protos.toProto(gracePeriod)));
+    }
+
+    private RequestYieldRequest.Builder yieldOf(String name, String reason, Duration within) {
+        AcquireOptions.requireNotNegative("within", within);
+        RequestYieldRequest.Builder request = RequestYieldRequest.newBuilder().setName(name);
+        request.setReason(reason).setWithin(Protos.toProto(within));
+        return request.setClientName(clientName);
+    }
+
+    private YieldAnswer requestYield(RequestYieldRequest.Builder request) {
+        return YieldAnswer.of(
+                once(
+                        request.getName(),
+                        LockServiceGrpc::newBlockingStub,
+                        stub -> stub.requestYield(request.build())));
+    }
+
+    /**
+     * Why a lock or a semaphore is waited for: its holders, what each of them waits for, the
+     * holders of that, and so on, over all coordinators, with the deadlocks among them. Names that
+     * the caller has no right to describe are hidden.
+     *
+     * @param name the name
+     * @return the chain
+     * @throws InterruptedException if the thread is interrupted between two attempts
+     */
+    public ExplainResponse explain(String name) throws InterruptedException {
+        ExplainRequest request = ExplainRequest.newBuilder().setName(name).build();
+        return call(stub -> stub.explain(request));
+    }
+
+    /** A call that is not repeated, to a coordinator that answers. */
+    private <S extends AbstractStub<S>, T> T once(
+            String name, Function<Channel, S> stubs, Function<S, T> call) {
         Address address = answering(name);
         try {
-            return ready(LockAdminServiceGrpc.newBlockingStub(channel(address)))
-                    .forceRelease(request);
+            return call.apply(ready(stubs.apply(channel(address))));
         } catch (StatusRuntimeException failed) {
             throw Errors.of(Errors.of(failed, address.toString()));
         }
@@ -201,7 +291,7 @@ public final class SessionlessLocks {
         Failure failure = null;
         for (Address address : connector.addresses()) {
             try {
-                stub(address).describe(request);
+                stub(address, LockServiceGrpc::newBlockingStub).describe(request);
                 return address;
             } catch (StatusRuntimeException failed) {
                 failure = Errors.of(failed, address.toString());
@@ -214,12 +304,18 @@ public final class SessionlessLocks {
     }
 
     private <T> T call(Function<LockServiceBlockingStub, T> call) throws InterruptedException {
+        return call(LockServiceGrpc::newBlockingStub, call);
+    }
+
+    /** A call of any service, which is repeated at each endpoint in turn. */
+    <S extends AbstractStub<S>, T> T call(Function<Channel, S> stubs, Function<S, T> call)
+            throws InterruptedException {
         Failure failure = null;
         long begun = System.nanoTime();
         for (int round = 0; round < ROUNDS; round++) {
             for (Address address : connector.addresses()) {
                 try {
-                    return call.apply(stub(address));
+                    return call.apply(stub(address, stubs));
                 } catch (StatusRuntimeException failed) {
                     failure = Errors.of(failed, address.toString());
                 }
@@ -255,15 +351,27 @@ public final class SessionlessLocks {
         return (long) (pause * ThreadLocalRandom.current().nextDouble(0.5, 1));
     }
 
-    private LockServiceBlockingStub stub(Address address) {
+    private <S extends AbstractStub<S>> S stub(Address address, Function<Channel, S> stubs) {
         ManagedChannel channel = channel(address);
         // gRPC waits longer and longer between two attempts to connect; a caller does not.
         channel.resetConnectBackoff();
-        return ready(LockServiceGrpc.newBlockingStub(channel));
+        return ready(stubs.apply(channel));
     }
 
-    private ManagedChannel channel(Address address) {
+    ManagedChannel channel(Address address) {
         return channels.computeIfAbsent(address, connector::connect);
+    }
+
+    Connector connector() {
+        return connector;
+    }
+
+    Executor executor() {
+        return executor;
+    }
+
+    boolean isClosed() {
+        return isClosed;
     }
 
     private <S extends AbstractStub<S>> S ready(S stub) {
@@ -280,6 +388,7 @@ public final class SessionlessLocks {
     }
 
     void close() {
+        isClosed = true;
         channels.values().forEach(ManagedChannel::shutdownNow);
     }
 }

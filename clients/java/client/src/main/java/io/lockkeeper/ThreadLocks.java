@@ -1,14 +1,26 @@
 package io.lockkeeper;
 
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
 
-/** What threads hold by locks of {@code java.util.concurrent}. Each entry belongs to its thread. */
+/** What threads hold by locks of {@code java.util.concurrent}. */
 final class ThreadLocks {
 
-    private record Key(String name, long thread) {}
+    /** What one thread holds; only that thread uses it. */
+    private static final class OfThread {
+
+        /** The same for all of its locks, so that deadlocks between threads are known. */
+        final String owner;
+
+        final Map<String, Holds> byName = new HashMap<>();
+
+        OfThread(String owner) {
+            this.owner = owner;
+        }
+    }
 
     /** What one thread holds of one name: as a reader, and exclusively or as the writer. */
     static final class Holds {
@@ -37,7 +49,7 @@ final class ThreadLocks {
     record ReadWrite(Lock readLock, Lock writeLock) implements ReadWriteLock {}
 
     private final Lockkeeper client;
-    private final Map<Key, Holds> byThread = new ConcurrentHashMap<>();
+    private final Map<Long, OfThread> byThread = new ConcurrentHashMap<>();
 
     ThreadLocks(Lockkeeper client) {
         this.client = client;
@@ -47,19 +59,29 @@ final class ThreadLocks {
         return client;
     }
 
-    /** What the current thread holds of a name. */
+    /**
+     * What the current thread holds of a name. While it holds nothing at all, it has no owner: the
+     * next one is new, so that it has nothing to do with what was lost before.
+     */
     Holds current(String name) {
-        return byThread.computeIfAbsent(key(name), key -> new Holds(client.newOwner()));
+        OfThread all =
+                byThread.computeIfAbsent(
+                        thread(), id -> new OfThread(client.newOwner() + "-thread-" + id));
+        return all.byName.computeIfAbsent(name, it -> new Holds(all.owner));
     }
 
     /** Forgets an entry of the current thread that holds nothing. */
     void tidy(String name, Holds holds) {
-        if (holds.read.count == 0 && holds.write.count == 0) {
-            byThread.remove(key(name), holds);
+        if (holds.read.count > 0 || holds.write.count > 0) {
+            return;
+        }
+        OfThread all = byThread.get(thread());
+        if (all != null && all.byName.remove(name, holds) && all.byName.isEmpty()) {
+            byThread.remove(thread());
         }
     }
 
-    private static Key key(String name) {
-        return new Key(name, Thread.currentThread().getId());
+    private static long thread() {
+        return Thread.currentThread().getId();
     }
 }

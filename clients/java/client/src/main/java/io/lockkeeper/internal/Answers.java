@@ -6,6 +6,7 @@ import io.lockkeeper.v1.Note;
 import io.lockkeeper.v1.ReleasedLock;
 import io.lockkeeper.v1.SessionResponse;
 import io.lockkeeper.v1.Waiting;
+import io.lockkeeper.v1.YieldRequested;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -50,6 +51,7 @@ final class Answers {
                 outbox.add(new Effect.Notice(Effect.Kind.AT_RISK, "", left));
             }
             case RECOVERED -> outbox.add(new Effect.Notice(Effect.Kind.RECOVERED, "", null));
+            case YIELD_REQUESTED -> onYieldRequested(frame.getYieldRequested(), now);
             case GOING_AWAY -> stream.onGoingAway(now);
             case WAITING -> onWaiting(op, "", frame.getWaiting());
             case WAITING_FOR_ALL -> {
@@ -63,6 +65,14 @@ final class Answers {
             case PONG, RESPONSE_NOT_SET -> {}
             case FAILED -> onFailed(op, Protos.refused(frame.getFailed()), now);
             default -> onAnswer(op, frame, now);
+        }
+    }
+
+    private void onYieldRequested(YieldRequested request, long now) {
+        if (grants.onAsked(request, now)) {
+            String name = request.getGrant().getName();
+            Duration within = Protos.toDuration(request.getWithin());
+            outbox.add(new Effect.Notice(Effect.Kind.YIELD_REQUESTED, name, within));
         }
     }
 

@@ -3,6 +3,7 @@ package io.lockkeeper.internal;
 import io.lockkeeper.v1.Note;
 import io.lockkeeper.v1.SessionRequest;
 import io.lockkeeper.v1.SessionResponse;
+import io.lockkeeper.v1.YieldRequested;
 import java.time.Duration;
 import java.util.List;
 
@@ -84,11 +85,21 @@ public sealed interface Effect {
     record Lost(long guard, Failure.Lost loss) implements Effect {}
 
     /**
-     * The state of the session has changed, or an operation waits.
+     * Another caller asks for a grant of a guard.
+     *
+     * @param guard the guard
+     * @param request the request
+     * @param until until when it stands
+     */
+    record Asked(long guard, YieldRequested request, long until) implements Effect {}
+
+    /**
+     * The state of the session has changed, an operation waits, or a grant is asked for.
      *
      * @param kind what has happened
-     * @param detail the cause, or the name that is waited for
-     * @param remaining what is left until a loss or of the holder's lease; null if unknown
+     * @param detail the cause, or the name that is waited or asked for
+     * @param remaining what is left until a loss, of the holder's lease, or of the request; null if
+     *     unknown
      * @param holderNote the note of the holder that is waited for; null if it gave none
      */
     record Notice(Kind kind, String detail, Duration remaining, Note holderNote)
@@ -113,6 +124,8 @@ public sealed interface Effect {
         RECOVERED,
         /** An operation waits. */
         WAITING,
+        /** Another caller asks for a grant. */
+        YIELD_REQUESTED,
         /** The session is over. */
         ENDED
     }

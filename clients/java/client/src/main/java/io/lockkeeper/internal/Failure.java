@@ -143,7 +143,9 @@ public sealed interface Failure {
         } else if (this instanceof Refused it) {
             return it.reason.isEmpty() ? it.message : it.reason + ": " + it.message;
         } else if (this instanceof NotGranted it) {
-            return it.name + ": not granted within the wait limit";
+            boolean isDeadlock = it.reason == NotGrantedReason.NOT_GRANTED_REASON_DEADLOCK;
+            String why = isDeadlock ? ", the wait was a deadlock" : " within the wait limit";
+            return it.name + ": not granted" + why;
         } else if (this instanceof Lost it) {
             return it.name + ": lost, " + it.reason + " " + it.detail;
         } else {

@@ -6,6 +6,7 @@ import static io.lockkeeper.internal.Timers.after;
 import io.lockkeeper.internal.Guard.Entry;
 import io.lockkeeper.internal.Operation.Purpose;
 import io.lockkeeper.v1.LostReason;
+import io.lockkeeper.v1.YieldRequested;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -76,6 +77,9 @@ final class GrantTable {
                 byKey.put(key, entry);
             }
         }
+        if (entry.holding.fencingToken() != holding.fencingToken()) {
+            entry.asked = null;
+        }
         entry.holding = holding;
         entry.guards.add(guard);
         guard.entries.add(entry);
@@ -91,7 +95,29 @@ final class GrantTable {
             guard.isDelivered = true;
             outbox.add(
                     new Effect.Granted(guard.op, guard.id, guard.holdings, guard.validUntil()));
+            guard.entries.forEach(it -> ask(guard, it));
         }
+    }
+
+    private void ask(Guard guard, Entry entry) {
+        if (guard.isDelivered && entry.asked != null) {
+            outbox.add(new Effect.Asked(guard.id, entry.asked, entry.askedUntil));
+        }
+    }
+
+    /** Asks the guards of a grant. Returns whether there are any, and of that grant. */
+    boolean onAsked(YieldRequested request, long now) {
+        Holding asked = Holding.of(request.getGrant());
+        Entry entry = find(asked);
+        if (entry == null
+                || entry.guards.isEmpty()
+                || entry.holding.fencingToken() != asked.fencingToken()) {
+            return false;
+        }
+        entry.asked = request;
+        entry.askedUntil = after(now, Protos.toNanos(request.getWithin()));
+        entry.guards.forEach(it -> ask(it, entry));
+        return true;
     }
 
     Entry find(Holding holding) {

@@ -1,6 +1,7 @@
 package io.lockkeeper.internal;
 
 import io.lockkeeper.v1.SessionRequest;
+import io.lockkeeper.v1.YieldRequested;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -45,6 +46,12 @@ final class Guard {
         long renewAt = Timers.NEVER;
 
         boolean isRenewing;
+
+        /** The last request of another caller to release it; null if there was none. */
+        YieldRequested asked;
+
+        /** Until when that request stands. */
+        long askedUntil;
 
         /** Empty once it is being released: its loss is not reported then. */
         final List<Guard> guards = new ArrayList<>();

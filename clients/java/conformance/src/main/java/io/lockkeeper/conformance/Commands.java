@@ -122,7 +122,7 @@ final class Commands {
                     case BROKEN -> "resuming";
                     case AT_RISK -> "at_risk";
                     case ENDED -> "ended";
-                    case WAITING -> null;
+                    case WAITING, YIELD_REQUESTED -> null;
                 };
         if (state != null) {
             JsonObject line = new JsonObject();

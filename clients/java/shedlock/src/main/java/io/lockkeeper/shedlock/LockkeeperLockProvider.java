@@ -1,14 +1,11 @@
 package io.lockkeeper.shedlock;
 
 import io.lockkeeper.AcquireOptions;
-import io.lockkeeper.Grant;
 import io.lockkeeper.Lockkeeper;
 import io.lockkeeper.Loss;
-import io.lockkeeper.SessionlessLocks;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
@@ -16,9 +13,13 @@ import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.SimpleLock;
 
 /**
- * Locks of ShedLock. {@code lockAtMostFor} is the lease of the lock {@code NAME}. {@code
- * lockAtLeastFor} is the lease of a second lock, {@code NAME:at-least}, which no session holds and
- * which is never released: it ends with its lease, also if this process crashes or stops.
+ * Locks of ShedLock. {@code lockAtMostFor} is the lease of the lock, and {@code lockAtLeastFor} the
+ * time for which the coordinator keeps it held, also after {@code unlock} and if this process
+ * crashes or stops. A quorum of stores refuses tasks with a {@code lockAtLeastFor}.
+ *
+ * <p>An extension cannot change how long the coordinator keeps the lock. If it has a {@code
+ * lockAtLeastFor}, {@code unlock} releases the lock when that is over. Closing the client releases
+ * it earlier.
  *
  * <p>A loss is never silent: the thread that runs the task is interrupted, a warning is logged,
  * {@link #lossCount} grows, the listener is called, and {@code unlock} throws a {@link
@@ -26,8 +27,6 @@ import net.javacrumbs.shedlock.core.SimpleLock;
  * its lock.
  */
 public final class LockkeeperLockProvider implements ExtensibleLockProvider {
-
-    private static final String AT_LEAST = ":at-least";
 
     /** Coordinators accept no shorter lease. */
     private static final Duration LEASE_MIN = Duration.ofMillis(100);
@@ -79,23 +78,12 @@ public final class LockkeeperLockProvider implements ExtensibleLockProvider {
         String name = prefix + configuration.getName();
         AcquireOptions options =
                 AcquireOptions.defaults().lease(lease(configuration.getLockAtMostFor()));
-        Optional<Grant> grant = client.tryAcquire(name, options);
-        if (grant.isEmpty()) {
-            return Optional.empty();
+        Duration atLeast = configuration.getLockAtLeastFor();
+        if (!atLeast.isZero()) {
+            options = options.holdAtLeast(lease(atLeast));
         }
-        AtLeast atLeast = new AtLeast(client.withoutSession(), name + AT_LEAST);
-        boolean isFree = false;
-        try {
-            // Without a minimum of its own a task still respects that of the last one.
-            isFree = atLeast.begin(configuration.getLockAtLeastFor());
-        } finally {
-            if (!isFree) {
-                grant.get().close();
-            }
-        }
-        return isFree
-                ? Optional.of(new LockkeeperSimpleLock(configuration, grant.get(), atLeast, this))
-                : Optional.empty();
+        return client.tryAcquire(name, options)
+                .map(grant -> new LockkeeperSimpleLock(configuration, grant, this));
     }
 
     static Duration lease(Duration asked) {
@@ -127,33 +115,6 @@ public final class LockkeeperLockProvider implements ExtensibleLockProvider {
         } catch (InterruptedException interrupt) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted", interrupt);
-        }
-    }
-
-    /** The lock that keeps {@code lockAtLeastFor}. */
-    static final class AtLeast {
-        private final SessionlessLocks locks;
-        private final String name;
-        private final String owner = UUID.randomUUID().toString();
-
-        AtLeast(SessionlessLocks locks, String name) {
-            this.locks = locks;
-            this.name = name;
-        }
-
-        /** Whether the minimum of the last task is over; that of this one begins then. */
-        boolean begin(Duration minimum) throws InterruptedException {
-            if (minimum.isZero()) {
-                return locks.describe(name).getHolderCount() == 0;
-            }
-            return locks.tryAcquire(name, owner, lease(minimum)).isPresent();
-        }
-
-        /** Prolongs it, also if it is over: the task still holds its own lock. */
-        void extend(Duration minimum) throws InterruptedException {
-            if (!minimum.isZero()) {
-                locks.tryAcquire(name, owner, lease(minimum));
-            }
         }
     }
 }

@@ -3,9 +3,13 @@ package io.lockkeeper.shedlock;
 import io.lockkeeper.Grant;
 import io.lockkeeper.LockLostException;
 import io.lockkeeper.LossWatch;
-import io.lockkeeper.shedlock.LockkeeperLockProvider.AtLeast;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import net.javacrumbs.shedlock.core.AbstractSimpleLock;
+import net.javacrumbs.shedlock.core.ClockProvider;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.SimpleLock;
 
@@ -13,34 +17,43 @@ import net.javacrumbs.shedlock.core.SimpleLock;
 final class LockkeeperSimpleLock extends AbstractSimpleLock {
 
     private final Grant grant;
-    private final AtLeast atLeast;
     private final LockkeeperLockProvider provider;
     private final LossWatch watch;
+
+    /** Of an extension, whose minimum the coordinator does not know. */
+    private final boolean isExtended;
 
     LockkeeperSimpleLock(
             LockConfiguration configuration,
             Grant grant,
-            AtLeast atLeast,
             LockkeeperLockProvider provider) {
         super(configuration);
         this.grant = grant;
-        this.atLeast = atLeast;
         this.provider = provider;
         watch = LossWatch.ofCurrentThread(grant, provider::onLost);
+        isExtended = false;
     }
 
     private LockkeeperSimpleLock(LockConfiguration configuration, LockkeeperSimpleLock former) {
         super(configuration);
         grant = former.grant;
-        atLeast = former.atLeast;
         provider = former.provider;
         watch = former.watch;
+        isExtended = true;
     }
 
     @Override
     protected void doUnlock() {
         watch.close();
-        grant.close();
+        Instant leastUntil = lockConfiguration.getLockAtLeastUntil();
+        long left = Duration.between(ClockProvider.now(), leastUntil).toMillis();
+        if (isExtended && left > 0 && !grant.isLost()) {
+            // The lease is at least as long.
+            CompletableFuture.delayedExecutor(left, TimeUnit.MILLISECONDS)
+                    .execute(grant::releaseAsync);
+        } else {
+            grant.close();
+        }
     }
 
     @Override
@@ -52,7 +65,6 @@ final class LockkeeperSimpleLock extends AbstractSimpleLock {
                     } catch (LockLostException lost) {
                         return Optional.empty();
                     }
-                    atLeast.extend(configuration.getLockAtLeastFor());
                     return Optional.of(new LockkeeperSimpleLock(configuration, this));
                 });
     }

@@ -107,8 +107,24 @@ final class LockkeeperLockProviderTest {
         assertEquals(Optional.empty(), other.lock(task("least")));
         free("least");
         Duration after = Duration.between(begun, Instant.now());
+        assertIsTwoSeconds(after);
+    }
+
+    private static void assertIsTwoSeconds(Duration after) {
         assertTrue(after.compareTo(Duration.ofMillis(1_900)) > 0, after.toString());
         assertTrue(after.compareTo(Duration.ofSeconds(20)) < 0, after.toString());
+    }
+
+    @Test
+    void theMinimumOfAnExtensionOutlivesTheUnlock() throws Exception {
+        Instant begun = Instant.now();
+        SimpleLock lock = provider.lock(task("longer")).orElseThrow();
+        SimpleLock extended = lock.extend(MINUTE, Duration.ofSeconds(2)).orElseThrow();
+        extended.unlock();
+        assertEquals(Optional.empty(), other.lock(task("longer")));
+        free("longer");
+        assertIsTwoSeconds(Duration.between(begun, Instant.now()));
+        assertEquals(0, provider.lossCount());
     }
 
     @Test

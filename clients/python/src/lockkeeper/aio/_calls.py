@@ -1,0 +1,262 @@
+"""Calls of the asyncio client without a session."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from lockkeeper._client_base import (
+    CALL_TIMEOUT,
+    RESPONSES,
+    ClientBase,
+    force_release_of,
+    is_elsewhere,
+    renew_of,
+    request_yield_of,
+    try_acquire_of,
+)
+from lockkeeper._clock import Seconds
+from lockkeeper._connect import Address, error_of
+from lockkeeper._machine.events import Message
+from lockkeeper._options import mode_of, note_of
+from lockkeeper.aio._session import Session
+from lockkeeper.errors import Error, Misconfigured, SessionEnded
+from lockkeeper.v1 import admin_pb2, lock_pb2, types_pb2
+
+
+class Calls(ClientBase):
+    """The part of a client that needs no session."""
+
+    def _set_up(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._shared: Session | None = None
+        self._channels: dict[Address, grpc.aio.Channel] = {}
+        #: The connections of observers.
+        self._observing: set[grpc.aio.Channel] = set()
+
+    def _check(self) -> None:
+        self._check_process()
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise Misconfigured("this client belongs to another event loop; make one for this loop")
+
+    async def try_acquire(
+        self,
+        name: str,
+        *,
+        owner: str = "",
+        lease: Seconds | None = None,
+        mode: str = "exclusive",
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
+        hold_at_least: Seconds | None = None,
+    ) -> types_pb2.Grant | None:
+        """Acquire a lock without a session if it is free; None if it has another holder.
+
+        Nothing renews it: `renew` does. By default the coordinator makes the owner, which the grant
+        names, and the lease is the coordinator's (30 s). `reason`, `labels` and `hold_at_least` are
+        those of `lock`.
+
+        Raises:
+            Unreachable: No coordinator answered.
+            Refused: The coordinator refused the call.
+
+        """
+        note = note_of(reason, labels)
+        request_id = str(uuid.uuid4())
+        request = try_acquire_of(name, owner, lease, mode, request_id, note, hold_at_least)
+        response: lock_pb2.TryAcquireResponse = await self._unary("LockService/TryAcquire", request)
+        return response.grant if response.acquired else None
+
+    async def renew(
+        self,
+        name: str,
+        *,
+        owner: str,
+        lease: Seconds | None = None,
+        mode: str = "exclusive",
+    ) -> types_pb2.Grant:
+        """Renew a lock that is held without a session. Raises as `try_acquire` does."""
+        request = renew_of(name, owner, lease, mode)
+        response: lock_pb2.RenewResponse = await self._unary("LockService/Renew", request)
+        return response.grant
+
+    async def release(self, name: str, *, owner: str, mode: str = "exclusive") -> int:
+        """Release a hold without a session; return how many holds the owner has left.
+
+        Raises as `try_acquire` does.
+        """
+        request = lock_pb2.ReleaseRequest(
+            name=name, owner=owner, mode=mode_of(mode), request_id=str(uuid.uuid4())
+        )
+        return int((await self._unary("LockService/Release", request)).hold_count)
+
+    async def describe(self, name: str) -> lock_pb2.DescribeResponse:
+        """Return the holders and the waiters of a lock. Raises as `try_acquire` does."""
+        response: lock_pb2.DescribeResponse
+        request = lock_pb2.DescribeRequest(name=name)
+        response = await self._either("describe", "LockService/Describe", request)
+        return response
+
+    async def check_token(self, name: str, fencing_token: int) -> bool:
+        """Return whether a fencing token is that of the newest grant.
+
+        A newer grant may follow at once. Raises as `try_acquire` does.
+        """
+        request = lock_pb2.CheckTokenRequest(name=name, fencing_token=fencing_token)
+        response = await self._either("check_token", "LockService/CheckToken", request)
+        return bool(response.current)
+
+    async def force_release(
+        self, name: str, *, reason: str, grace_period: Seconds = 0
+    ) -> admin_pb2.ForceReleaseResponse:
+        """Release a lock of any holders, for operators; needs the admin right.
+
+        Args:
+            name: The name of the lock.
+            reason: Why, for the holders and for the audit log.
+            grace_period: How long the lock stays closed to others at most, in seconds, while its
+                holders stop. It opens as soon as they have released it.
+
+        Raises:
+            Unreachable: No coordinator answered, or the call was lost on its way. It is not
+                repeated, because it could take the lock from the next holder.
+            Refused: The coordinator refused the call.
+
+        """
+        request = force_release_of(name, reason, grace_period)
+        response: admin_pb2.ForceReleaseResponse
+        response = await self._once("LockAdminService/ForceRelease", request)
+        return response
+
+    async def request_yield(
+        self,
+        name: str,
+        *,
+        reason: str,
+        within: Seconds | None = None,
+        preempt: bool = False,
+        grace_period: Seconds | None = None,
+    ) -> lock_pb2.RequestYieldResponse:
+        """Ask the holders of a lock to release it, and return which of them were reached.
+
+        They may do so, finish their work first, or ignore it, unless the request preempts. The call
+        returns when all of them have the request, or after 1 s; the coordinator goes on to look for
+        the others. Holders see the name of this client.
+
+        Args:
+            name: The name of the lock.
+            reason: Why, for the holders: 1 to 256 bytes.
+            within: How long the request stands, in seconds, at most 1 h. By default 30 s.
+            preempt: Whether to take the lock from holders that still hold it then. It needs the
+                right ``preempt``.
+            grace_period: How long a preempted lock stays closed at most, in seconds, while its
+                former holders stop. By default as long as their leases last, so that nobody else is
+                granted it while one of them may rely on it; a shorter one gives that up.
+
+        Raises:
+            Unreachable: No coordinator answered, or the call was lost on its way. It is not
+                repeated, because it could ask the next holder.
+            Refused: The coordinator refused the call.
+
+        """
+        client_name = self._open_session.client_name
+        request = request_yield_of(name, reason, within, preempt, grace_period, client_name)
+        response: lock_pb2.RequestYieldResponse
+        response = await self._once("LockService/RequestYield", request)
+        return response
+
+    async def explain(self, name: str) -> lock_pb2.ExplainResponse:
+        """Return why a lock is waited for: its holders, what they wait for, and so on.
+
+        The answer has the deadlocks among them. It takes up to two seconds if there is a cycle, and
+        needs the right ``describe``. Raises as `try_acquire` does.
+        """
+        request = lock_pb2.ExplainRequest(name=name)
+        response: lock_pb2.ExplainResponse = await self._unary("LockService/Explain", request)
+        return response
+
+    async def _either(self, kind: str, method: str, request: Message) -> Any:
+        """Use the session if there is one."""
+        self._check()
+        session = self._shared
+        if session is None or session.is_over:
+            return await self._unary(method, request)
+        return await session.call(kind, request)
+
+    async def _once(self, method: str, request: Message) -> Any:
+        """Make a call that is not repeated, at the first coordinator that answers another one."""
+        self._check()
+        error: Error = SessionEnded("the client is closed")
+        for address in () if self._is_closed else self._addresses:
+            try:
+                await self._attempt(
+                    address, "LockService/Describe", lock_pb2.DescribeRequest(name=request.name)
+                )
+            except Error as failure:
+                if is_elsewhere(failure):
+                    error = failure
+                    await self._drop_channel(address)
+                    continue
+                # A refusal is an answer too: this coordinator is there.
+            return await self._attempt(address, method, request)
+        raise error
+
+    async def _unary(self, method: str, request: Message) -> Any:
+        self._check()
+        error: Error = SessionEnded("the client is closed")
+        for address in () if self._is_closed else self._addresses:
+            try:
+                return await self._attempt(address, method, request)
+            except Error as failure:
+                error = failure
+                if not is_elsewhere(error):
+                    break
+                await self._drop_channel(address)
+        raise error
+
+    async def _attempt(self, address: Address, method: str, request: Message) -> Any:
+        try:
+            call = self._channel(address).unary_unary(
+                f"/lockkeeper.v1.{method}",
+                type(request).SerializeToString,
+                RESPONSES[method].FromString,
+            )
+            metadata = await self._connector.aio_metadata()
+            return await call(request, timeout=CALL_TIMEOUT, metadata=metadata)
+        except grpc.RpcError as failure:
+            raise error_of(address, failure) from None
+
+    def _channel(self, address: Address) -> grpc.aio.Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = self._connector.aio_channel(address)
+        return channel
+
+    async def _drop_channel(self, address: Address) -> None:
+        """Forget a connection: the next one has the certificates of its time."""
+        channel = self._channels.pop(address, None)
+        if channel:
+            await channel.close()
+
+    @contextlib.asynccontextmanager
+    async def _observing_channel(self, address: Address) -> AsyncIterator[grpc.aio.Channel]:
+        """Make a connection for an observer, which the end of the client closes."""
+        self._check()
+        if self._is_closed:
+            raise SessionEnded("the client is closed")
+        channel = self._connector.aio_channel(address)
+        self._observing.add(channel)
+        try:
+            yield channel
+        finally:
+            self._observing.discard(channel)
+            await channel.close()
