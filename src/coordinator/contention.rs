@@ -59,6 +59,11 @@ impl Coordinator {
         self.core.waiters.contended()
     }
 
+    /// The names that were contended most here, the most time waited first; at most 256.
+    pub fn most_contended(&self) -> Vec<ContendedName> {
+        self.core.metrics.contention.all()
+    }
+
     /// The names with this beginning that calls wait for here, and how many do that are not in the
     /// store's queue. At most `max`, the longest wait first.
     pub fn waited_for(&self, prefix: &str, max: usize) -> Vec<(Contended, usize)> {
@@ -69,11 +74,6 @@ impl Coordinator {
             (it, count)
         });
         waited.collect()
-    }
-
-    /// The names that were contended most here, the most time waited first; at most 256.
-    pub fn most_contended(&self) -> Vec<ContendedName> {
-        self.core.metrics.contention.all()
     }
 
     /// The first waits for a name here, at most `max` in each mode.

@@ -241,6 +241,30 @@ async fn the_answers_while_sessions_hold_and_wait() {
 }
 
 #[tokio::test]
+async fn the_events_of_one_lock() {
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let mut seen = String::new();
+    for format in ["json", "text"] {
+        let line = format!("watch one --output {format}");
+        writeln!(seen, "$ lockkeeper {line}").unwrap();
+        let mut watch = start(&coordinator, &line);
+        let mut events = BufReader::new(watch.stdout.take().unwrap()).lines();
+        // The state; then a grant; then its end, and that the lock is free.
+        for (what, lines) in [("", 1), ("try-acquire", 1), ("release", 2)] {
+            if !what.is_empty() {
+                let call = start(&coordinator, &format!("{what} one --owner me"));
+                assert!(call.wait_with_output().await.unwrap().status.success());
+            }
+            for _ in 0..lines {
+                let event = events.next_line().await.unwrap().unwrap();
+                writeln!(seen, "{}", stable(&event)).unwrap();
+            }
+        }
+    }
+    expect("lock_events.txt", &seen);
+}
+
+#[tokio::test]
 async fn the_events_that_are_watched() {
     let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
     let holder = start(&coordinator, "run held --client-name nightly -- sleep 60");

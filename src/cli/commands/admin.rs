@@ -137,8 +137,9 @@ fn say_unasked(coordinator: &UnaskedCoordinator) {
 
 /// One line for each event, until the coordinator ends the stream.
 pub(crate) async fn watch(args: WatchArgs) -> Ended {
-    let FleetPrefixArgs { prefix, fleet } = args.names;
-    if let Some(name) = args.name {
+    let WatchArgs { name, names } = args;
+    let FleetPrefixArgs { prefix, fleet } = names;
+    if let Some(name) = name {
         return watch_lock(name, fleet.common).await;
     }
     let format = fleet.common.output;

@@ -106,7 +106,7 @@ pub(crate) async fn await_free(args: WaitArgs<LockArgs>) -> Ended {
     let format = args.common.output;
     let show = |answer: AwaitFreeResponse| {
         let (text, code) = match &answer.event {
-            Some(FreeEvent::Free(free)) => (words::free(&name, free), exit::OK),
+            Some(FreeEvent::Free(free)) => (words::free(&name, *free), exit::OK),
             Some(FreeEvent::NotFree(ended)) => (not_free(&name, ended), exit::NOT_GRANTED),
             Some(FreeEvent::Waiting(waiting)) => {
                 say(&words::waiting(&name, waiting));

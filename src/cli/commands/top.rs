@@ -58,11 +58,11 @@ fn by_prefix(names: &[ContendedName]) -> Vec<ContendedName> {
         sum.held = words::sum(sum.held, name.held);
         sum.holders.extend(name.holders.iter().cloned());
     }
-    let named = sums.into_iter().map(|(prefix, sum)| ContendedName {
+    let rows = sums.into_iter().map(|(prefix, sum)| ContendedName {
         name: prefix.to_owned(),
         ..sum
     });
-    let mut sums: Vec<_> = named.collect();
+    let mut sums: Vec<_> = rows.collect();
     sums.sort_by_key(|sum| Reverse(words::std(sum.waited)));
     sums
 }

@@ -34,7 +34,7 @@ pub(crate) fn waiting(name: &str, waiting: &Waiting) -> String {
 }
 
 /// A lock without a holder in words.
-pub(crate) fn free(name: &str, free: &LockFree) -> String {
+pub(crate) fn free(name: &str, free: LockFree) -> String {
     let token = free.last_fencing_token;
     format!("free {name} last_fencing_token={token}")
 }

@@ -30,7 +30,7 @@ pub(crate) fn lock_event(name: &str, answer: &WatchLockResponse) -> String {
             format!("granted {name} fencing_token={}{who}", it.fencing_token)
         }
         Some(Event::Ended(it)) => ended(name, it),
-        Some(Event::Free(it)) => free(name, it),
+        Some(Event::Free(it)) => free(name, *it),
         Some(Event::Waiters(it)) => format!("waiters {name} count={}", it.waiter_count),
         Some(Event::Gap(it)) => format!("gap {name}: {}", gap(it.reason())),
         None => format!("? {name}"),

@@ -67,6 +67,9 @@ pub(crate) struct Following<S> {
     pub(crate) changes: watch::Receiver<S>,
 }
 
+/// A new follower, and what a task is to look at if it is the first of the name.
+type Joined<S> = (Following<S>, Option<Arc<Followed<S>>>);
+
 // === impl Follows ===
 
 impl<S: Default> Follows<S> {
@@ -122,7 +125,7 @@ impl<S: Default> Follows<S> {
         (name, channels): (&LockName, &[Arc<str>]),
         per_name_max: Option<usize>,
         account: &Account,
-    ) -> Result<(Following<S>, Option<Arc<Followed<S>>>), Error> {
+    ) -> Result<Joined<S>, Error> {
         let mut state = self.state.lock();
         if state.followers >= self.followers_max {
             return Err(Error::LimitReached(Limit::Waiters));

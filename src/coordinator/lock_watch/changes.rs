@@ -52,10 +52,10 @@ pub(crate) fn changes(before: &Look, after: &Look, counts_tokens: bool) -> Vec<C
     let is_newer = counts_tokens && is.token > was.token;
     let (held, holds) = (grants(was), grants(is));
     let stays = |holder: &Holder, others: &[&Holder]| {
-        let same = |other: &&Holder| other.owner == holder.owner && writes(other) == writes(holder);
+        let same = |other: &Holder| other.owner == holder.owner && writes(other) == writes(holder);
         // The same owner with another token has another grant. Readers have none of their own.
         let is_same = holder.mode == Mode::Read || !is_newer;
-        is_same && others.iter().any(|other| same(&other))
+        is_same && others.iter().any(|other| same(other))
     };
     let ended = held.iter().filter(|holder| !stays(holder, &holds));
     let granted: Vec<_> = holds
