@@ -10,6 +10,7 @@ use crate::{
         delivery::Delivery,
         outcome::{Description, NotGranted, TokenChecked, Tried, Waiting},
     },
+    lock_watch::free::LockFree,
     multi::{
         outcome::{ReleasedLock, TriedAll},
         undo::DeliveryAll,
@@ -35,6 +36,8 @@ pub enum Answer {
     Granted(Delivery),
     /// The wait ended without a grant.
     NotGranted(NotGranted),
+    /// The lock was free when the store was asked.
+    LockFree(LockFree),
     /// The outcome of a try.
     Tried(Tried),
     /// The wait for several locks goes on, now in the line of this one.

@@ -14,7 +14,7 @@ use crate::{
     why::Deadlocked,
 };
 
-pub use crate::waiters::seen::Contended;
+pub use crate::{metrics::contention::ContendedName, waiters::seen::Contended};
 
 /// Holdings and waits that are shown of a session.
 const SHOWN_MAX: usize = 1000;
@@ -57,6 +57,11 @@ impl Coordinator {
     /// The names that calls wait for here, the longest wait first.
     pub fn contended(&self) -> Vec<Contended> {
         self.core.waiters.contended()
+    }
+
+    /// The names that were contended most here, the most time waited first; at most 256.
+    pub fn most_contended(&self) -> Vec<ContendedName> {
+        self.core.metrics.contention.all()
     }
 
     /// The names with this beginning that calls wait for here, and how many do that are not in the

@@ -25,12 +25,14 @@ mod end_session;
 mod error;
 mod events;
 mod fleet;
+mod follow;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod history;
 mod latch;
 mod lock;
+mod lock_watch;
 mod looks;
 mod loss;
 mod mailbox;
@@ -68,7 +70,7 @@ pub use self::{
     admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason},
     answer::Answer,
     config::Config,
-    contention::{Contended, SessionShown},
+    contention::{Contended, ContendedName, SessionShown},
     coordinator::{Coordinator, Load},
     election::{
         observe::Observer,
@@ -84,6 +86,11 @@ pub use self::{
         delivery::Delivery,
         outcome::{Description, HolderSeen, NotGranted, TokenChecked, Tried, WaiterSeen, Waiting},
         request::{Acquire, CheckToken, Release, Renew},
+    },
+    lock_watch::{
+        changes::{GapReason, GrantEnd},
+        free::{AwaitFree, LockFree},
+        watcher::{LockEvent, LockWatcher},
     },
     mailbox::{MailboxReader, MailboxWriter, mailbox},
     multi::{

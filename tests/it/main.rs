@@ -26,6 +26,7 @@ mod hand_over;
 mod hold_at_least;
 mod idempotency;
 mod latch;
+mod lock_watch;
 mod multi;
 mod notes;
 mod permits;

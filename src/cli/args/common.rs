@@ -119,6 +119,16 @@ pub struct FleetPrefixArgs {
     pub(crate) fleet: FleetArgs,
 }
 
+/// What to watch.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// One lock, wherever it is held [default: all names].
+    #[arg(conflicts_with_all = ["prefix", "this_coordinator"])]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) names: FleetPrefixArgs,
+}
+
 /// How to hold a lock.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Mode {

@@ -7,17 +7,21 @@ use std::{
 
 use lockkeeper_api::pb::{
     EndSessionRequest, ForceReleaseRequest, ListCoordinatorsRequest, ListLocksRequest,
-    ListSessionsRequest, LockSummary, UnaskedCoordinator, WatchRequest, watch_response::Event,
+    ListSessionsRequest, LockSummary, UnaskedCoordinator, WatchLockRequest, WatchRequest,
+    watch_response::Event,
 };
 use serde_json::Value;
 
 use super::ended::{Ended, changing, code, reading};
 use crate::{
-    args::{EndSessionArgs, FleetArgs, FleetPrefixArgs, ForceReleaseArgs, ListArgs, Sort},
-    client::{connect_admin, short},
+    args::{
+        CommonArgs, EndSessionArgs, FleetArgs, FleetPrefixArgs, ForceReleaseArgs, ListArgs, Sort,
+        WatchArgs,
+    },
+    client::{connect, connect_admin, short},
     exit,
     failure::Failure,
-    output::{Format, admin as words, say},
+    output::{Format, admin as words, lock_event, say},
 };
 
 /// A table, or one line of JSON for each name.
@@ -132,8 +136,12 @@ fn say_unasked(coordinator: &UnaskedCoordinator) {
 }
 
 /// One line for each event, until the coordinator ends the stream.
-pub(crate) async fn watch(args: FleetPrefixArgs) -> Ended {
-    let FleetPrefixArgs { prefix, fleet } = args;
+pub(crate) async fn watch(args: WatchArgs) -> Ended {
+    let WatchArgs { name, names } = args;
+    let FleetPrefixArgs { prefix, fleet } = names;
+    if let Some(name) = name {
+        return watch_lock(name, fleet.common).await;
+    }
     let format = fleet.common.output;
     let mut client = connect_admin(&fleet.common.server).await?;
     let request = WatchRequest {
@@ -155,6 +163,18 @@ pub(crate) async fn watch(args: FleetPrefixArgs) -> Ended {
         for entry in entries {
             format.answer(&words::event(entry), "WatchDelta", entry)?;
         }
+    }
+    Err(Failure::unavailable("the coordinator ended the watch"))
+}
+
+async fn watch_lock(name: String, common: CommonArgs) -> Ended {
+    let mut client = connect(&common.server).await?;
+    let request = WatchLockRequest { name: name.clone() };
+    let events = client.watch_lock(request).await.map_err(reading)?;
+    let mut events = events.into_inner();
+    while let Some(answer) = events.message().await.map_err(reading)? {
+        let text = lock_event(&name, &answer);
+        common.output.answer(&text, "WatchLockResponse", &answer)?;
     }
     Err(Failure::unavailable("the coordinator ended the watch"))
 }

@@ -10,6 +10,7 @@ mod lock;
 mod multi;
 mod own;
 mod semaphore;
+mod top;
 mod yields;
 
 pub(super) use self::{
@@ -18,9 +19,10 @@ pub(super) use self::{
     election::election,
     health::health,
     latch::latch,
-    lock::{acquire, check_token, describe, release, renew, try_acquire, why},
+    lock::{acquire, await_free, check_token, describe, release, renew, try_acquire, why},
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
+    top::top,
     yields::request_yield,
 };
 

@@ -22,7 +22,9 @@ use super::{
     audit::Caller,
     call::Calls,
     convert::{self, whole_millis},
-    convert_admin::{count, listed_lock, listed_session, proto_kind, sessions_of, watched},
+    convert_admin::{
+        contended_name, count, listed_lock, listed_session, proto_kind, sessions_of, watched,
+    },
     pb,
     status::{not_admin, not_admin_of_sessions, status},
     viewer::Viewer,
@@ -281,6 +283,24 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
                 .into_iter()
                 .map(|seen| convert::holder(seen, &viewer))
                 .collect(),
+        }))
+    }
+
+    async fn list_contention(
+        &self,
+        request: Request<pb::ListContentionRequest>,
+    ) -> Result<Response<pb::ListContentionResponse>, Status> {
+        let caller = Caller::of(&request);
+        let prefix = request.into_inner().prefix;
+        let asked = caller.asks("ListContention", &prefix, "");
+        self.admit(&asked)?;
+        asked.done();
+        let waiting = self.coordinator.contended();
+        let names = self.coordinator.most_contended().into_iter();
+        let names = names.filter(|seen| seen.name.public().starts_with(&prefix));
+        let names = names.map(|seen| contended_name(seen, &waiting));
+        Ok(Response::new(pb::ListContentionResponse {
+            names: names.collect(),
         }))
     }
 

@@ -2,8 +2,8 @@
 
 use lockkeeper_access::Identity;
 use lockkeeper_coordinator::{
-    Coordinator, Event, Invalid, LockSeen, LostReason, NameKind, SessionId, SessionSeen,
-    SessionsOf, Watched, What,
+    Contended, ContendedName, Coordinator, Event, Invalid, LockSeen, LostReason, NameKind,
+    SessionId, SessionSeen, SessionsOf, Watched, What,
 };
 use tokio::time::Instant;
 
@@ -176,4 +176,26 @@ pub(super) fn proto_kind(kind: NameKind) -> pb::NameKind {
 
 pub(super) fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+pub(super) fn contended_name(seen: ContendedName, waiting: &[Contended]) -> pb::ContendedName {
+    let now = waiting.iter().filter(|now| now.name == seen.name);
+    let waiters: usize = now.map(|now| now.waiters).sum();
+    let holders = seen.clients.into_iter();
+    let holders = holders.map(|(client_name, hold_count, held)| pb::ContendedHolder {
+        client_name,
+        hold_count,
+        held: Some(whole_millis(held)),
+    });
+    pb::ContendedName {
+        name: seen.name.public().to_owned(),
+        counted_for: Some(whole_millis(seen.since.elapsed())),
+        wait_count: seen.wait_count,
+        waited: Some(whole_millis(seen.waited)),
+        refusal_count: seen.refusal_count,
+        hold_count: seen.hold_count,
+        held: Some(whole_millis(seen.held)),
+        holders: holders.collect(),
+        waiter_count: u32::try_from(waiters).unwrap_or(u32::MAX),
+    }
 }

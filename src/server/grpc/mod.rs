@@ -24,6 +24,7 @@ mod latch;
 pub mod layer;
 pub mod listen;
 mod lock;
+mod lock_watch;
 mod messages;
 mod metrics;
 mod multi;
