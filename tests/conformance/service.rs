@@ -85,4 +85,6 @@ service! {
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
     explain: ExplainRequest => pb::ExplainResponse;
     request_yield: RequestYieldRequest => pb::RequestYieldResponse;
+    offer: OfferRequest => pb::OfferResponse;
+    claim: ClaimRequest => pb::ClaimResponse;
 }

@@ -5,12 +5,13 @@ use std::{collections::HashMap, time::Duration};
 use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper_api::pb::{
     AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, CheckTokenRequest,
-    CheckTokenResponse, DescribeRequest, DescribeResponse, ExplainRequest, ExplainResponse,
-    GrantedAll, Holder, LockMode, ReleaseAllRequest, ReleaseAllResponse, ReleaseRequest,
-    ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse, RequestYieldRequest,
-    RequestYieldResponse, SessionRequest, SessionResponse, TryAcquireAllRequest,
-    TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter, WaitingForAll,
-    acquire_all_response, acquire_response, lock_service_server::LockService,
+    CheckTokenResponse, ClaimRequest, ClaimResponse, DescribeRequest, DescribeResponse,
+    ExplainRequest, ExplainResponse, GrantedAll, Holder, LockMode, OfferRequest, OfferResponse,
+    ReleaseAllRequest, ReleaseAllResponse, ReleaseRequest, ReleaseResponse, ReleasedLock,
+    RenewRequest, RenewResponse, RequestYieldRequest, RequestYieldResponse, SessionRequest,
+    SessionResponse, TryAcquireAllRequest, TryAcquireAllResponse, TryAcquireRequest,
+    TryAcquireResponse, Waiter, WaitingForAll, acquire_all_response, acquire_response,
+    lock_service_server::LockService,
 };
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::sync::mpsc;
@@ -116,6 +117,14 @@ impl LockService for Service {
             holder_count: 1,
             reached_count: is_reached.into(),
         }))
+    }
+
+    async fn offer(&self, _: Request<OfferRequest>) -> Result<Response<OfferResponse>, Status> {
+        Err(Status::unimplemented("no command offers"))
+    }
+
+    async fn claim(&self, _: Request<ClaimRequest>) -> Result<Response<ClaimResponse>, Status> {
+        Err(Status::unimplemented("no command claims"))
     }
 
     type AcquireAllStream = BoxStream<'static, Result<AcquireAllResponse, Status>>;
