@@ -5,7 +5,7 @@
 --       of the request (only with a request id)
 -- ARGV: 1 to 3 as of lock_acquire, 4 '1' to queue up, 5 how long a waiter that nobody vouches for
 --       keeps its place ms, 6 channel, to be followed by the owner that is woken, 7 publish
---       command, 8 to 15 as 4 to 11 of lock_acquire
+--       command, 8 to 16 as 4 to 12 of lock_acquire
 -- Returns: token                                     as lock_acquire
 --          {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
@@ -42,6 +42,7 @@ local request = {
   owner = record and owner_of(owner), field = owner,
   attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1',
   lock = lock, note = ARGV[14] ~= '' and ARGV[14] or nil, least = tonumber(ARGV[15]),
+  delay = tonumber(ARGV[16]),
 }
 local q = {
   queue = KEYS[3], deadlines = KEYS[4], vouched = KEYS[5],

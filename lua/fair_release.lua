@@ -28,5 +28,5 @@ if not hold then
 end
 return release(record, {owner = record and owner_of(owner), retention = ARGV[6]}, hold, function()
   local ttl = math.max(lease, hold.left)
-  return drop_hold(lock, counter, hold.field, hold.count, ttl, wake_sole(KEYS, ARGV[4], publish, '0')), ttl
+  return drop_hold(lock, counter, hold, ttl, wake_sole(KEYS, ARGV[4], publish, '0')), ttl
 end)

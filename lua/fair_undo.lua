@@ -19,5 +19,5 @@ if not hold or not token then
 end
 hold.serial = token
 return undo(record, request, hold, function()
-  return drop_hold(lock, counter, hold.field, hold.count, hold.left, wake_sole(KEYS, ARGV[7], ARGV[4], ARGV[5]), request.attempt ~= '')
+  return drop_hold(lock, counter, hold, hold.left, wake_sole(KEYS, ARGV[7], ARGV[4], ARGV[5]), request.attempt ~= '')
 end)

@@ -44,11 +44,11 @@ end
 
 local holders, gone, marks = {}, {}, {}
 local fields = redis.call('hscan', lock, '0', 'count', HOLDS_DELETED_MAX)[2]
-grace = number == 1 and is_least_mark(fields[1]) and 0 or grace
+grace = number == 1 and is_mark(fields[1]) and 0 or grace
 for i = 1, #fields, 2 do
   local owner, count, left = fields[i], tonumber(fields[i + 1]), remaining
-  count = is_least_mark(owner) and 1 or count
-  if number > 1 and is_least_mark(owner) then
+  count = is_mark(owner) and 1 or count
+  if number > 1 and is_mark(owner) then
     number = number - 1
   elseif owner ~= 'mode' or not mode then
     if not count or not (mode or may_be_lock(owner, remaining)) then

@@ -7,8 +7,8 @@
 --            mode: 'free', 'sole' (exclusive or fair), 'read', 'write'
 --            remaining lease ms: -2: nobody holds it, -1: no time to live
 --            number of holders: readers whose lease has ended count if they are not looked at
---            holders: for each its field, hold count, remaining lease ms, note ('': none);
---            waiters: owners
+--            holders: for each its field, hold count, remaining lease ms (without the delay of a
+--            lock that has one; 0: only that is left), note ('': none); waiters: owners
 --          {4}  a key is not such a lock's
 --          {9}  the fencing counter is out of range
 -- Publishes: nothing
@@ -29,13 +29,16 @@ end
 
 -- The script looks at a page, not at all holders: a tenant may have made many.
 local holders = {}
-local fields = redis.call('hscan', lock, '0', 'count', max + 1)[2]
+local fields = redis.call('hscan', lock, '0', 'count', max + 2)[2]
 for i = 1, #fields, 2 do
   local owner, count, left, hold = fields[i], tonumber(fields[i + 1]), remaining, nil
-  if is_least_mark(owner) then
+  if is_mark(owner) then
     count = 1
+  elseif #fields > 2 and #fields <= 6 and remaining > 0 and not mode then
+    local delay = tonumber(redis.call('hget', lock, delay_mark(owner)) or nil) or 0
+    left = math.max(remaining - delay, 0)
   end
-  if number > 1 and is_least_mark(owner) then
+  if number > 1 and is_mark(owner) then
     number = number - 1
   elseif owner ~= 'mode' or not mode then
     if not count then

@@ -50,7 +50,7 @@ if not hold then
 end
 return release(record, {owner = record and owner_of(owner), retention = ARGV[5]}, hold, function()
   local ttl = math.max(lease, hold.left)
-  return drop_hold(lock, counter, hold.field, hold.count, ttl, function()
+  return drop_hold(lock, counter, hold, ttl, function()
     publish_to(publish, KEYS[3], '0')
   end), ttl
 end)

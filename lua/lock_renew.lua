@@ -9,7 +9,8 @@
 --          {the clock, then for each hold that has not: its number, and its lease ms, -1 or -2}
 --          {the clock, then for each hold, if counters are named, four numbers:
 --           lease ms, hold count, token, noted  renewed; 1: and so is a note, 0: there is none
---           -1, 0, 0, 0                         nobody holds it
+--           -1, 0, 0, 0                         nobody holds it, or its lease is over and its delay
+--                                               runs
 --           -2, 0, 0, 0                         another one holds it}
 -- Publishes: nothing
 
@@ -20,7 +21,7 @@ local reply = {now_micros()}
 
 -- Returns ms of the lease, -1 or -2, and the field of the hold.
 local function renew(lock, owner, lease, text)
-  local held = redis.pcall('hexists', lock, owner)
+  local held, delay = redis.pcall('hexists', lock, owner), 0
   if held == 0 then
     owner = grant_field(lock, owner)
     if not owner then
@@ -28,17 +29,25 @@ local function renew(lock, owner, lease, text)
     end
   elseif held ~= 1 then
     return -2
-  elseif call('hlen', lock) > 1 and call('hexists', lock, 'mode') == 1 and string.sub(owner, -6) ~= ':write' then
-    -- A hold in another mode does not count as the requested hold.
-    return -2
+  elseif call('hlen', lock) > 1 then
+    local fields = call('hmget', lock, 'mode', delay_mark(owner))
+    if fields[1] and string.sub(owner, -6) ~= ':write' then
+      -- A hold in another mode does not count as the requested hold.
+      return -2
+    end
+    delay = tonumber(fields[2]) or 0
   end
   local left = call('pttl', lock)
+  if delay > 0 and left <= delay then
+    return -1
+  end
+  left = left - delay
   if left >= lease then
     return left, owner
   elseif left == -1 and not may_be_lock(owner, left) then
     return -2
   end
-  call('pexpire', lock, text)
+  call('pexpire', lock, delay > 0 and lease + delay or text)
   return lease, owner
 end
 

@@ -23,7 +23,7 @@ if not hold or not token then
 end
 hold.serial = token
 return undo(record, request, hold, function()
-  return drop_hold(lock, counter, hold.field, hold.count, hold.left, function()
+  return drop_hold(lock, counter, hold, hold.left, function()
     publish_to(ARGV[4], KEYS[3], ARGV[5])
   end, request.attempt ~= '')
 end)

@@ -1,6 +1,6 @@
 -- What kind of lock, semaphore or latch each of several names is now, if any. Changes nothing. A
 -- hash is a lock if it has the shape of one: with a `mode`, or one field that is a count (beside
--- it may be how long it is held at least), and either an end or an owner as clients make them.
+-- it may be marks of it), and either an end or an owner as clients make them.
 --
 -- KEYS: 4i - 3 name, 4i - 2 kind, 4i - 1 leases of permits, 4i queue
 -- ARGV: none
@@ -17,18 +17,19 @@ local function of_hash(name)
   if mode == 'read' or mode == 'write' then
     return 2
   end
-  local number = redis.call('hlen', name)
-  if number > 2 then
+  if redis.call('hlen', name) > 3 then
     return 0
   end
-  local field = redis.call('hscan', name, '0', 'count', 2)[2]
-  if number == 2 and is_least_mark(field[1]) then
-    field = {field[3], field[4]}
-  elseif number == 2 and not is_least_mark(field[3]) then
-    return 0
+  local fields, holder, count = redis.call('hscan', name, '0', 'count', 3)[2], nil, nil
+  for i = 1, #fields, 2 do
+    if #fields == 2 or not is_mark(fields[i]) then
+      if holder then
+        return 0
+      end
+      holder, count = fields[i], string.match(fields[i + 1], '^%d+$')
+    end
   end
-  local counts = string.match(field[2], '^%d+$')
-  return counts and may_be_lock(field[1], redis.call('pttl', name)) and 1 or 0
+  return count and may_be_lock(holder, redis.call('pttl', name)) and 1 or 0
 end
 
 local function of_text(kind, leases)

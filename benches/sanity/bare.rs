@@ -134,4 +134,12 @@ impl service::LockService for Bare {
     ) -> Answer<pb::RequestYieldResponse> {
         Err(Status::unimplemented("not called"))
     }
+
+    async fn offer(&self, _: Request<pb::OfferRequest>) -> Answer<pb::OfferResponse> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn claim(&self, _: Request<pb::ClaimRequest>) -> Answer<pb::ClaimResponse> {
+        Err(Status::unimplemented("not called"))
+    }
 }

@@ -3,8 +3,9 @@
 --
 -- request: owner, field (of a sole hold, else nil), attempt, retention of the record in ms,
 --   record_refusal, lock, note (its text, nil if there is none), least (how long a sole lock that is
---   taken now is held at least, in ms; nil: it need not be; the lease is as long), reader (the owner of a read hold,
---   else nil), readers_base (for a writer)
+--   taken now is held at least, in ms; nil: it need not be; the lease is as long), delay (for how long
+--   after its lease nobody gets a sole lock that is taken now, in ms; nil: not at all), reader (the
+--   owner of a read hold, else nil), readers_base (for a writer)
 -- look(token): nil if the key is not this kind of lock, otherwise a table with
 --   remaining: ms of the lock's lease; -2: the lock is free, -1: no time to live
 --   count: the owner's holds, nil if it has none; if set, also serial, which identifies the grant,
@@ -72,6 +73,10 @@ local function acquire(counter, record, request, look, take, refuse)
   end
   if request.least and not seen.count then
     redis.call('hset', request.lock, least_mark(request.field), string.format('%.0f', now_millis() + request.least))
+  end
+  if request.delay and not seen.count then
+    redis.call('hset', request.lock, delay_mark(request.field), string.format('%.0f', request.delay))
+    redis.call('pexpire', request.lock, lease + request.delay)
   end
   if record then
     remember(record, request, string.format('%.0f', serial))

@@ -1,19 +1,21 @@
 -- Holds are fields of the lock's hash, owner -> count, as in Redisson's RLock. The count is text
 -- that must be a number.
 
--- Removes one of the `count` holds of an owner and returns the number left. Removing the last one
--- frees the lock, removes its note and calls `wake`; but not before the time for which the lock is to
--- be held at least, unless the hold is that of an attempt that nobody got (`undoes`).
+-- Removes one of the holds of an owner (`hold`: field, count, and delay if its lease has one) and
+-- returns the number left. Removing the last one frees the lock, removes its note and calls `wake`;
+-- but not before the time for which the lock is to be held at least, unless the hold is that of an
+-- attempt that nobody got (`undoes`). `ttl`: the lease of what is left.
 -- `wake` is first, so that its refusal changes nothing. PEXPIRE is before HINCRBY, because a store
 -- that is out of memory refuses HINCRBY as the first write of a script, and a release must work
 -- then. PEXPIRE with 0 (the PTTL of a key in its last millisecond) or -1 (a key without a time to
 -- live) deletes the key. HINCRBY would then create one that never ends.
-local function drop_hold(lock, counter, owner, count, ttl, wake, undoes)
-  if count <= 1 then
+local function drop_hold(lock, counter, hold, ttl, wake, undoes)
+  local owner = hold.field
+  if hold.count <= 1 then
     local least = not undoes and tonumber(redis.call('hget', lock, least_mark(owner)) or nil)
     if least and least > now_millis() then
       redis.call('pexpire', lock, string.format('%.0f', least - now_millis()))
-      redis.call('hdel', lock, owner)
+      redis.call('hdel', lock, owner, delay_mark(owner))
       redis.call('unlink', note_key(counter))
       return 0
     end
@@ -24,7 +26,7 @@ local function drop_hold(lock, counter, owner, count, ttl, wake, undoes)
   if ttl < 0 then
     redis.call('persist', lock)
   else
-    redis.call('pexpire', lock, math.max(ttl, 1))
+    redis.call('pexpire', lock, math.max(ttl, 1) + (hold.delay or 0))
     extend_note(note_key(counter), math.max(ttl, 1))
   end
   return redis.call('hincrby', lock, owner, -1)
@@ -33,9 +35,10 @@ end
 -- Returns `hold` of lib/release.lua; nil if the key is not this kind of lock. `serial` identifies
 -- the grant in question, nil if unknown. The remaining lease is not read if it is not needed: for a
 -- last hold that is to be removed, without a record of an answer. `exact`: a field that names a grant
--- is not the owner's, unless it was asked for.
+-- is not the owner's, unless it was asked for. After its lease, while the delay runs, an owner can only
+-- give back its last hold, as it has lost the lock and must not get another lease.
 local function sole_hold(lock, counter, owner, serial, record, exact)
-  local fields = redis.call('hmget', lock, owner, 'mode')
+  local fields = redis.call('hmget', lock, owner, 'mode', delay_mark(owner))
   local field = owner
   if not fields[1] and not exact then
     field = grant_field(lock, owner) or owner
@@ -54,5 +57,12 @@ local function sole_hold(lock, counter, owner, serial, record, exact)
   if count and not string.find(owner, OWNER) and redis.call('pttl', lock) == -1 then
     return nil
   end
-  return {count = count, field = field, newer = newer, left = left, refused = refused}
+  local delay = tonumber(fields[3]) or 0
+  if delay > 0 and count and count > 1 and left <= delay then
+    count, refused = nil, 2
+  end
+  return {
+    count = count, field = field, newer = newer, left = left - delay, delay = delay,
+    refused = refused,
+  }
 end

@@ -31,5 +31,5 @@ local function drop_member(member, who, hold, lease, now, work)
     return drop_write_hold(keys[1], keys[2], who.writer, hold.count, ttl, keys[3], who.publish, who.all), ttl
   end
   local wake = wake_sole(keys, member.mode == 'fair' and who.patience or '', who.publish, who.one)
-  return drop_hold(keys[1], keys[2], hold.field, hold.count, ttl, wake), ttl
+  return drop_hold(keys[1], keys[2], hold, ttl, wake), ttl
 end

@@ -20,8 +20,18 @@ local function least_mark(owner)
   return LEAST_MARK .. owner_of(owner)
 end
 
-local function is_least_mark(field)
-  return string.sub(field, 1, #LEAST_MARK) == LEAST_MARK
+-- The field beside an owner's that says for how many ms after its lease the lock stays held, unless
+-- the owner releases it before. The time to live of the key is the lease and the delay.
+local DELAY_MARK = 'lockkeeper_delay:'
+
+local function delay_mark(owner)
+  return DELAY_MARK .. owner_of(owner)
+end
+
+-- Whether a field says something of a hold and is none itself.
+local function is_mark(field)
+  local start = string.sub(field, 1, #LEAST_MARK)
+  return start == LEAST_MARK or start == DELAY_MARK
 end
 
 -- The field of an owner that has none of its own, if it names the grant: a lock that is taken so has

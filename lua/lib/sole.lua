@@ -10,15 +10,23 @@ local function look_sole(lock, owner, token, known)
   if remaining == -2 then
     return {remaining = -2, open = true}
   end
-  local fields = redis.call('hmget', lock, owner, 'mode')
+  local fields = redis.call('hmget', lock, owner, 'mode', delay_mark(owner))
   local field = not fields[1] and known ~= 0 and grant_field(lock, owner)
   fields[1] = field and redis.call('hget', lock, field) or fields[1]
   local count = tonumber(fields[1])
   if fields[2] or (fields[1] and not count) or (count and not may_be_lock(owner, remaining)) then
     return nil
   end
+  -- After its lease the owner has lost the lock, and waits for the end of the delay as all others do.
+  local delay = tonumber(fields[3]) or 0
+  if delay > 0 and remaining <= delay then
+    count = nil
+  end
   local open = count ~= nil and known ~= 0
-  return {remaining = remaining, count = count, field = field, serial = token, left = remaining, open = open}
+  return {
+    remaining = remaining, count = count, field = field, serial = token,
+    left = remaining - delay, delay = delay, open = open,
+  }
 end
 
 -- Same as `take` of lib/acquire.lua. Reentry keeps the token and never shortens the remaining
@@ -29,14 +37,14 @@ local function take_sole(lock, counter, counter_ttl, owner, lease, known, token,
   end
   local count = 1
   if seen.count then
-    lease = math.max(lease, seen.remaining)
+    lease = math.max(lease, seen.left)
     count = (known or seen.count) + 1
   end
   redis.call('hset', lock, seen.field or owner, string.format('%.0f', count))
   if seen.remaining == -2 then
     expire_new(lock, lease)
   else
-    redis.call('pexpire', lock, lease)
+    redis.call('pexpire', lock, lease + seen.delay)
   end
   return count, token, lease, token
 end

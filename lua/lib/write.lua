@@ -78,7 +78,7 @@ local function drop_write_hold(lock, counter, owner, count, ttl, channel, publis
     publish_to(publish, channel, message)
   end
   if count > 1 or redis.call('hlen', lock) <= 2 then
-    return drop_hold(lock, counter, owner, count, ttl, wake)
+    return drop_hold(lock, counter, {field = owner, count = count}, ttl, wake)
   end
   wake()
   redis.call('hdel', lock, owner)

@@ -182,6 +182,10 @@ pub fn why_lost(reason: LostReason, detail: &str) -> String {
             LostReason::ClockStepped,
             "the store's clock stepped and ended its lease",
         ),
+        (
+            LostReason::HandedOver,
+            "it was offered, and another session has claimed it",
+        ),
     ];
     let words = known.into_iter().find(|(it, _)| *it == reason);
     match (words, detail) {

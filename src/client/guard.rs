@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{Grant, PermitGrant};
+use lockkeeper_api::pb::{Grant, OfferRequest, PermitGrant};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Error,
+    duration::to_proto,
     holding::Holding,
     session::{Held, unexpected},
     validity::YieldRequest,
@@ -106,6 +107,30 @@ impl Guard {
     /// if the request preempts, the lock is lost at its deadline. Cancel safe.
     pub async fn yield_requested(&self) -> YieldRequest {
         self.held.yield_requested().await
+    }
+
+    /// Makes a ticket with which another session can take the lock over by
+    /// [`Session::claim`](crate::Session::claim), on any coordinator: for 30 s, or `within` that,
+    /// which is at most 10 min. The work must stop first: at the claim the guard is
+    /// [`lost`](Self::lost), with the reason
+    /// [`LostReason::HandedOver`](crate::LostReason::HandedOver). A ticket that nobody claims
+    /// changes nothing.
+    ///
+    /// Fails with [`Error::Misconfigured`] for a guard of several locks, with [`Error::Refused`] if
+    /// the lock is not exclusive, was acquired several times by its owner or is no longer held, and
+    /// with [`Error::SessionEnded`].
+    pub async fn offer(&self, within: impl Into<Option<Duration>>) -> Result<String, Error> {
+        let [grant] = self.grants.as_slice() else {
+            let why = "a guard of several locks cannot be offered";
+            return Err(Error::Misconfigured(why.to_owned()));
+        };
+        let request = OfferRequest {
+            name: grant.name.clone(),
+            owner: grant.owner.clone(),
+            within: to_proto(within.into(), "within")?,
+            ..OfferRequest::default()
+        };
+        self.held.offer(request).await
     }
 
     fn holdings(&self) -> Vec<Holding> {

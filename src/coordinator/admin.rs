@@ -4,14 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockkeeper_store::script::{NameKind, ToHolders, WalkCursor};
+use lockkeeper_store::script::{NameKind, WalkCursor};
 use tokio::time::Instant;
 
 use crate::{
     coordinator::Coordinator,
     core::Core,
     error::Error,
-    events::{Event, What},
     latch::{self, LatchDescription},
     lock::{
         describe::{holder_seen, look},
@@ -282,15 +281,10 @@ impl Core {
             closed_until,
             preempted: asked.is_some(),
         };
-        for session in self.sessions.all() {
-            session.lose_forced(&self.deadlines, name, forced.token, &lost);
-        }
         let holders = forced.holders.iter();
         let holders: Vec<_> = holders.map(|it| holder_seen(self, name, it)).collect();
-        self.tell_coordinators(name, forced.token, &holders, &lost)
-            .await;
+        self.tell_lost(name, forced.token, &holders, &lost).await;
         for holder in &holders {
-            self.tell_forced(name, forced.token, holder, &lost);
             // Nothing tells a holder without a session, so an operator gains nothing by waiting for
             // it. But who preempts relies on its lease.
             if closed_until.is_some()
@@ -308,56 +302,6 @@ impl Core {
             holder_count: forced.holder_count,
             closed_until,
         })
-    }
-
-    /// Notifies former holders that have a session elsewhere. Those who miss it learn of it at the
-    /// next renewal.
-    async fn tell_coordinators(
-        &self,
-        name: &LockName,
-        token: u64,
-        holders: &[HolderSeen],
-        lost: &LostReason,
-    ) {
-        let elsewhere = holders.iter().map(|it| &it.owner);
-        let elsewhere = elsewhere.filter(|owner| self.session_of(owner).is_err());
-        let holders: Vec<_> = elsewhere.map(|owner| owner.field().to_owned()).collect();
-        if holders.is_empty() {
-            return;
-        }
-        let message = ToHolders {
-            id: String::new(),
-            by: String::new(),
-            token,
-            within: lost.closed_for().unwrap_or_default(),
-            preempts: matches!(
-                lost,
-                LostReason::ForceReleased {
-                    preempted: true,
-                    ..
-                }
-            ),
-            name: name.store_key().to_owned(),
-            reason: lost.detail().unwrap_or_default().to_owned(),
-            holders,
-        };
-        if let Err(error) = self.tell_holders(&message).await {
-            tracing::debug!(%name, %error, "holders elsewhere are not notified");
-        }
-    }
-
-    /// Emits the losses of holders without a session here; the sessions have emitted the others.
-    fn tell_forced(&self, name: &LockName, token: u64, holder: &HolderSeen, lost: &LostReason) {
-        if let Ok(Some(_)) = self.session_of(&holder.owner) {
-            return;
-        }
-        self.events.tell(|| {
-            let what = What::Lost(lost.clone());
-            Event {
-                fencing_token: token,
-                ..Event::of_lock(what, name, holder.mode, &holder.owner).holding(holder.hold_count)
-            }
-        });
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     latch::{LatchDescription, LatchNotOpened, LatchOpened},
     lock::{
         delivery::Delivery,
+        hand_over::Offered,
         outcome::{Description, NotGranted, TokenChecked, Tried, Waiting},
     },
     lock_watch::free::LockFree,
@@ -52,6 +53,10 @@ pub enum Answer {
     ReleasedAll(Vec<ReleasedLock>),
     /// The grant with its new lease.
     Renewed(Grant),
+    /// A ticket for a grant.
+    Offered(Offered),
+    /// The caller holds the lock once it takes this.
+    Claimed(Delivery),
     /// The lock's holders and waiters.
     Described(Description),
     /// Why a lock is waited for.

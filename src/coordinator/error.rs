@@ -4,7 +4,10 @@
 use lockkeeper_access::{QuotaReached, Right};
 use lockkeeper_store::script::{CallError, Ownership, StoreLimit};
 
-use crate::types::{Invalid, LockName};
+use crate::{
+    lock::ticket::TicketRefused,
+    types::{Invalid, LockName},
+};
 
 /// A bound of [`super::Limits`] that would be exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,9 @@ pub enum Error {
         /// The name it lacks the right for.
         name: LockName,
     },
+    /// A grant cannot be offered, or a ticket not be claimed.
+    #[error("the ticket is refused: {}", .0.describe())]
+    TicketRefused(TicketRefused),
     /// The number of permits was never set.
     #[error("the semaphore has no number of permits yet")]
     SemaphoreNotFound,
@@ -106,6 +112,12 @@ impl Error {
             ) => Self::StoreOf(name.clone(), error),
             error => error,
         }
+    }
+}
+
+impl From<TicketRefused> for Error {
+    fn from(why: TicketRefused) -> Self {
+        Self::TicketRefused(why)
     }
 }
 

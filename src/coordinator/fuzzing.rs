@@ -16,7 +16,8 @@ pub fn resume_token(bytes: &[u8], limits: &Limits) {
     let (of, secrets) = ((&id, &whose), [SECRET.to_vec()]);
     assert_eq!(Claims::verify(bytes, &secrets, of, limits), None);
     let mut signed = bytes.to_vec();
-    signed.extend_from_slice(&mac(SECRET, &id, &whose, bytes).finalize().into_bytes());
+    let signature = mac(SECRET, id.as_str(), whose.as_str(), bytes).finalize();
+    signed.extend_from_slice(&signature.into_bytes());
     if let Some((claims, issue)) = Claims::verify(&signed, &secrets, of, limits) {
         let issue = issue.unwrap_or(Issue {
             at: 0,

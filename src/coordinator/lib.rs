@@ -84,8 +84,10 @@ pub use self::{
     latch::{AwaitLatch, CountDown, LatchDescription, LatchNotOpened, LatchOpened, SetCount},
     lock::{
         delivery::Delivery,
+        hand_over::{Claim, Offer, Offered, TICKET_WITHIN_MAX},
         outcome::{Description, HolderSeen, NotGranted, TokenChecked, Tried, WaiterSeen, Waiting},
         request::{Acquire, CheckToken, Release, Renew},
+        ticket::TicketRefused,
     },
     lock_watch::{
         changes::{GapReason, GrantEnd},

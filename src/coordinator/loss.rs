@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use lockkeeper_store::script::{Hold, Mode, Ownership};
+use lockkeeper_store::script::{Hold, Mode, Ownership, ToHolders};
 use tokio::time::Instant;
 
 use crate::{
     core::Core,
+    events::{Event, What},
+    lock::outcome::HolderSeen,
     session::session::Session,
     types::{GrantKey, Holding, LockName, LostReason, Owner},
 };
@@ -54,6 +56,74 @@ impl Core {
     ) -> bool {
         let hold = Hold::new(name.store_key(), mode, owner.field());
         self.scripts.acknowledge_forced(hold).await.unwrap_or(false)
+    }
+
+    /// Notifies the former holders of a lock that was taken from them at once.
+    pub(crate) async fn tell_lost(
+        &self,
+        name: &LockName,
+        token: u64,
+        holders: &[HolderSeen],
+        lost: &LostReason,
+    ) {
+        for session in self.sessions.all() {
+            session.lose_forced(&self.deadlines, name, token, lost);
+        }
+        self.tell_coordinators(name, token, holders, lost).await;
+        for holder in holders {
+            self.tell_watchers(name, token, holder, lost);
+        }
+    }
+
+    /// Notifies those that have a session elsewhere. Those who miss it learn of it at the next
+    /// renewal.
+    async fn tell_coordinators(
+        &self,
+        name: &LockName,
+        token: u64,
+        holders: &[HolderSeen],
+        lost: &LostReason,
+    ) {
+        let elsewhere = holders.iter().map(|it| &it.owner);
+        let elsewhere = elsewhere.filter(|owner| self.session_of(owner).is_err());
+        let holders: Vec<_> = elsewhere.map(|owner| owner.field().to_owned()).collect();
+        if holders.is_empty() {
+            return;
+        }
+        let message = ToHolders {
+            id: String::new(),
+            by: String::new(),
+            token,
+            within: lost.closed_for().unwrap_or_default(),
+            preempts: matches!(
+                lost,
+                LostReason::ForceReleased {
+                    preempted: true,
+                    ..
+                }
+            ),
+            handed_over: *lost == LostReason::HandedOver,
+            name: name.store_key().to_owned(),
+            reason: lost.detail().unwrap_or_default().to_owned(),
+            holders,
+        };
+        if let Err(error) = self.tell_holders(&message).await {
+            tracing::debug!(%name, %error, "holders elsewhere are not notified");
+        }
+    }
+
+    /// Emits the losses of holders without a session here; the sessions have emitted the others.
+    fn tell_watchers(&self, name: &LockName, token: u64, holder: &HolderSeen, lost: &LostReason) {
+        if let Ok(Some(_)) = self.session_of(&holder.owner) {
+            return;
+        }
+        self.events.tell(|| {
+            let what = What::Lost(lost.clone());
+            Event {
+                fencing_token: token,
+                ..Event::of_lock(what, name, holder.mode, &holder.owner).holding(holder.hold_count)
+            }
+        });
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
     lock::{
         self,
         delivery::Delivery,
+        hand_over::{Claim, Offer, Offered},
         outcome::{Description, NotGranted, TokenChecked, Tried},
         request::{Acquire, CheckToken, Release, Renew},
     },
@@ -299,6 +300,15 @@ operations! {
             lead::resign(core, it),
             Subject::of(&it.name).in_mode(it.mode).by(&it.owner).counts(Counts::Releases(1)),
             |_| Summary::Released { not_held: 0 }
+        }
+        /// Makes a ticket by which another session can take a lock over.
+        offer: Offer(Offer) -> Offered(Offered) {
+            lock::hand_over::offer(core, it), Subject::of(&it.name).by(&it.owner),
+            |_| Summary::Answered
+        }
+        /// Takes a lock over by a ticket.
+        claim: Claim(Claim) -> Claimed(Delivery) {
+            lock::hand_over::claim(core, it), it.acquire.subject(), Delivery::summary
         }
         /// Describes the leader of an election.
         leader: Leader(LockName) -> LeaderSeen(LeaderSeen) {

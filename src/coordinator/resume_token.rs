@@ -89,7 +89,9 @@ impl Claims {
         token.extend_from_slice(&name.as_bytes()[..name_end.unwrap_or_default()]);
         token.extend_from_slice(issue.to_string().as_bytes());
         let secret = secrets.first().map_or(&[][..], Vec::as_slice);
-        let mac = mac(secret, id, whose, &token).finalize().into_bytes();
+        let mac = mac(secret, id.as_str(), whose.as_str(), &token)
+            .finalize()
+            .into_bytes();
         token.extend_from_slice(&mac);
         token
     }
@@ -105,7 +107,7 @@ impl Claims {
         let (payload, signature) = token.split_at_checked(token.len().checked_sub(MAC_BYTES)?)?;
         // Compares in constant time.
         let is_signed = |secret: &Vec<u8>| {
-            let mac = mac(secret, id, whose, payload);
+            let mac = mac(secret, id.as_str(), whose.as_str(), payload);
             mac.verify_slice(signature).is_ok()
         };
         if !secrets.iter().any(is_signed) {
@@ -167,13 +169,13 @@ impl fmt::Display for Issue {
     }
 }
 
-pub(crate) fn mac(secret: &[u8], id: &SessionId, whose: &Identity, payload: &[u8]) -> Hmac<Sha256> {
+/// The signature of a payload. `id` and `whose` have no zero byte, so it is that of no other two.
+pub(crate) fn mac(secret: &[u8], id: &str, whose: &str, payload: &[u8]) -> Hmac<Sha256> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
-    // Neither an id nor a name has a zero byte, so no token can be read as another identity's.
-    mac.chain_update(id.as_str())
+    mac.chain_update(id)
         .chain_update([0])
-        .chain_update(whose.as_str())
+        .chain_update(whose)
         .chain_update([0])
         .chain_update(payload)
 }

@@ -112,6 +112,7 @@ impl Core {
                 token: seen.fencing_token,
                 within: request.within,
                 preempts: request.preempt.is_some(),
+                handed_over: false,
                 name: request.name.store_key().to_owned(),
                 reason: request.reason.as_str().to_owned(),
                 holders: holders.collect(),
@@ -190,10 +191,14 @@ impl Core {
             until,
             preempts: message.preempts,
         });
-        let lost = LostReason::ForceReleased {
-            reason: message.reason.as_str().into(),
-            closed_until: (!within.is_zero()).then_some(until),
-            preempted: message.preempts,
+        let lost = if message.handed_over {
+            LostReason::HandedOver
+        } else {
+            LostReason::ForceReleased {
+                reason: message.reason.as_str().into(),
+                closed_until: (!within.is_zero()).then_some(until),
+                preempted: message.preempts,
+            }
         };
         let mut reached = Vec::new();
         for holder in &message.holders {

@@ -89,4 +89,6 @@ service! {
     watch_lock: WatchLockRequest => Self::WatchLockStream;
     explain: ExplainRequest => pb::ExplainResponse;
     request_yield: RequestYieldRequest => pb::RequestYieldResponse;
+    offer: OfferRequest => pb::OfferResponse;
+    claim: ClaimRequest => pb::ClaimResponse;
 }

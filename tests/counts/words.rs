@@ -142,6 +142,7 @@ async fn acquire(scripts: &Scripts, hold: Hold<'_>) -> u64 {
         fresh_serial: 1,
         note: None,
         least: None,
+        delay: None,
     };
     let acquired = scripts.acquire(hold, LEASE, attempt, Refusal::Forgotten);
     match acquired.await.unwrap() {

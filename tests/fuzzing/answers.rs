@@ -61,6 +61,7 @@ async fn locks(scripts: &Scripts, mode: Mode) {
         fresh_serial: 1,
         note: None,
         least: None,
+        delay: None,
     };
     let renewal = Renewal {
         name: "a".into(),

@@ -238,6 +238,7 @@ async fn elected(
         min_replica_acks: 0,
         note: None,
         hold_at_least: None,
+        lock_delay: None,
         account: Account::default(),
         end_on_deadlock: false,
     };

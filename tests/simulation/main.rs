@@ -17,6 +17,7 @@ mod latch;
 mod ledger;
 mod link;
 mod mutants;
+mod negotiation;
 mod notes;
 mod permits;
 mod plan;

@@ -83,7 +83,8 @@ pub struct Holder {
     /// Unspecified for a holder of permits.
     #[prost(enumeration = "LockMode", tag = "5")]
     pub mode: i32,
-    /// The remaining lease. Unset if the hold has no time to live.
+    /// The remaining lease, without the `lock_delay` of the hold; zero if only that is left. Unset if
+    /// the hold has no time to live.
     #[prost(message, optional, tag = "6")]
     pub remaining_lease: ::core::option::Option<::prost_types::Duration>,
     /// The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
@@ -184,6 +185,8 @@ pub enum LostReason {
     /// The holder was asked to yield the lock (LockService.RequestYield with `preempt`), and still held
     /// it when the time was over.
     Preempted = 6,
+    /// The holder offered the lock (LockService.Offer), and another session has claimed it.
+    HandedOver = 7,
 }
 impl LostReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -199,6 +202,7 @@ impl LostReason {
             Self::ForceReleased => "LOST_REASON_FORCE_RELEASED",
             Self::ClockStepped => "LOST_REASON_CLOCK_STEPPED",
             Self::Preempted => "LOST_REASON_PREEMPTED",
+            Self::HandedOver => "LOST_REASON_HANDED_OVER",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -211,6 +215,7 @@ impl LostReason {
             "LOST_REASON_FORCE_RELEASED" => Some(Self::ForceReleased),
             "LOST_REASON_CLOCK_STEPPED" => Some(Self::ClockStepped),
             "LOST_REASON_PREEMPTED" => Some(Self::Preempted),
+            "LOST_REASON_HANDED_OVER" => Some(Self::HandedOver),
             _ => None,
         }
     }
@@ -1758,6 +1763,15 @@ pub struct AcquireRequest {
     /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
     #[prost(message, optional, tag = "12")]
     pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
+    /// For how long nobody can acquire the lock after the holder lost it without a release: its lease
+    /// ended, because it crashed, or because nobody renewed it. 100 ms to 24 h by default. The store
+    /// keeps the lock for the lease and the delay; `lease` and `valid_for` count the lease only. A
+    /// release frees the lock at once, also a late one within the delay. Only with EXCLUSIVE and FAIR,
+    /// and not in a session with ON_DISCONNECT_RELEASE (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on
+    /// a quorum of stores (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again
+    /// cannot change it.
+    #[prost(message, optional, tag = "13")]
+    pub lock_delay: ::core::option::Option<::prost_types::Duration>,
     /// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
     /// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
     #[prost(bool, tag = "20")]
@@ -1846,6 +1860,9 @@ pub struct TryAcquireRequest {
     /// How long the lock stays held at least, also after a release.
     #[prost(message, optional, tag = "12")]
     pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
+    /// For how long nobody can acquire the lock after a loss that was no release.
+    #[prost(message, optional, tag = "13")]
+    pub lock_delay: ::core::option::Option<::prost_types::Duration>,
 }
 /// See LockService.TryAcquire.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2456,6 +2473,58 @@ pub struct LockFree {
     /// The fencing token of the newest grant; 0 if none is known.
     #[prost(uint64, tag = "1")]
     pub last_fencing_token: u64,
+}
+/// See LockService.Offer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OfferRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The session that holds the lock. It may be empty in a frame.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner that the grant names; empty means "0".
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// How long the ticket can be claimed, at most 10 min. Unset: 30 s.
+    #[prost(message, optional, tag = "4")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.Offer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OfferResponse {
+    /// The ticket. Anyone who has it, and may acquire the lock, can claim it; keep it secret.
+    #[prost(string, tag = "1")]
+    pub ticket: ::prost::alloc::string::String,
+    /// How long it can be claimed from now on, unless the grant ends before.
+    #[prost(message, optional, tag = "2")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.Claim.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClaimRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The session that is to hold the lock. It may be empty in a frame.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner within the session; empty means "0".
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// The ticket.
+    #[prost(string, tag = "4")]
+    pub ticket: ::prost::alloc::string::String,
+    /// The time for which the store keeps the grant unless it is renewed, as in AcquireRequest.
+    #[prost(message, optional, tag = "5")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.Claim.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClaimResponse {
+    /// The grant, with a new fencing token.
+    #[prost(message, optional, tag = "1")]
+    pub grant: ::core::option::Option<Grant>,
 }
 /// GrantEnd is how a grant ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -4578,7 +4647,7 @@ pub struct SessionRequest {
     /// refused.
     #[prost(
         oneof = "session_request::Request",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60, 80"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60, 71, 72, 80"
     )]
     pub request: ::core::option::Option<session_request::Request>,
 }
@@ -4688,6 +4757,12 @@ pub mod session_request {
         /// Same as LockService.Explain; answered by `explained`.
         #[prost(message, tag = "60")]
         Explain(super::ExplainRequest),
+        /// Same as LockService.Offer; answered by `offered`.
+        #[prost(message, tag = "71")]
+        Offer(super::OfferRequest),
+        /// Same as LockService.Claim; answered by `claimed`.
+        #[prost(message, tag = "72")]
+        Claim(super::ClaimRequest),
         /// Same as LockService.AwaitFree; answered by any number of `waiting`, then one `lock_free` or
         /// `not_granted`.
         #[prost(message, tag = "80")]
@@ -4756,7 +4831,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70, 80"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70, 71, 72, 80"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -4895,6 +4970,12 @@ pub mod session_response {
         /// grant stays valid. After a broken stream the notice can be sent again.
         #[prost(message, tag = "70")]
         YieldRequested(super::YieldRequested),
+        /// Answers offer.
+        #[prost(message, tag = "71")]
+        Offered(super::OfferResponse),
+        /// Answers claim.
+        #[prost(message, tag = "72")]
+        Claimed(super::ClaimResponse),
         /// Ends await_free.
         #[prost(message, tag = "80")]
         LockFree(super::LockFree),
@@ -5067,7 +5148,7 @@ pub mod lock_service_client {
     /// FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
     /// key belongs to another program.
     /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
-    /// notes or hold_at_least.
+    /// notes, hold_at_least or lock_delay.
     /// INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
     #[derive(Debug, Clone)]
     pub struct LockServiceClient<T> {
@@ -5601,6 +5682,66 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "RequestYield"));
             self.inner.unary(req, path, codec).await
         }
+        /// Makes a ticket with which another session, on any coordinator with the same `session.secret`,
+        /// can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
+        /// it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
+        /// ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
+        /// with one hold.
+        ///
+        /// Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
+        /// with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
+        pub async fn offer(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OfferRequest>,
+        ) -> std::result::Result<tonic::Response<super::OfferResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/Offer",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Offer"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
+        /// larger fencing token, so what the former holder still sends can be refused. Its session receives
+        /// `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
+        /// is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
+        /// lease; a repeat is refused.
+        ///
+        /// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
+        /// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
+        /// claimed), `unfit` (the holder has several holds by now, or the lock has `hold_at_least` or a
+        /// `lock_delay`, or the claimer holds it itself). Nothing has changed then.
+        pub async fn claim(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ClaimRequest>,
+        ) -> std::result::Result<tonic::Response<super::ClaimResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/Claim",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Claim"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -5839,6 +5980,32 @@ pub mod lock_service_server {
             tonic::Response<super::RequestYieldResponse>,
             tonic::Status,
         >;
+        /// Makes a ticket with which another session, on any coordinator with the same `session.secret`,
+        /// can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
+        /// it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
+        /// ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
+        /// with one hold.
+        ///
+        /// Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
+        /// with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
+        async fn offer(
+            &self,
+            request: tonic::Request<super::OfferRequest>,
+        ) -> std::result::Result<tonic::Response<super::OfferResponse>, tonic::Status>;
+        /// Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
+        /// larger fencing token, so what the former holder still sends can be refused. Its session receives
+        /// `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
+        /// is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
+        /// lease; a repeat is refused.
+        ///
+        /// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
+        /// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
+        /// claimed), `unfit` (the holder has several holds by now, or the lock has `hold_at_least` or a
+        /// `lock_delay`, or the claimer holds it itself). Nothing has changed then.
+        async fn claim(
+            &self,
+            request: tonic::Request<super::ClaimRequest>,
+        ) -> std::result::Result<tonic::Response<super::ClaimResponse>, tonic::Status>;
     }
     /// LockService provides distributed locks, shared by clients in any language and by Redisson
     /// clients on the same Redis.
@@ -5867,7 +6034,7 @@ pub mod lock_service_server {
     /// FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
     /// key belongs to another program.
     /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
-    /// notes or hold_at_least.
+    /// notes, hold_at_least or lock_delay.
     /// INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
     #[derive(Debug)]
     pub struct LockServiceServer<T> {
@@ -6565,6 +6732,92 @@ pub mod lock_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RequestYieldSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/Offer" => {
+                    #[allow(non_camel_case_types)]
+                    struct OfferSvc<T: LockService>(pub Arc<T>);
+                    impl<T: LockService> tonic::server::UnaryService<super::OfferRequest>
+                    for OfferSvc<T> {
+                        type Response = super::OfferResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::OfferRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::offer(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OfferSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/Claim" => {
+                    #[allow(non_camel_case_types)]
+                    struct ClaimSvc<T: LockService>(pub Arc<T>);
+                    impl<T: LockService> tonic::server::UnaryService<super::ClaimRequest>
+                    for ClaimSvc<T> {
+                        type Response = super::ClaimResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ClaimRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::claim(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ClaimSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -81,6 +81,7 @@ impl From<ElectArgs> for RunArgs {
             also: Vec::new(),
             more: MoreLocks::default(),
             hold_at_least: None,
+            lock_delay: None,
             value: Some(args.value),
             how: args.how,
         }

@@ -23,6 +23,10 @@ pub struct HoldArgs {
     /// fair.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) hold_at_least: Option<prost_types::Duration>,
+    /// For how long nobody gets the lock if its lease ends without a release; for the modes
+    /// exclusive and fair.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) lock_delay: Option<prost_types::Duration>,
     #[command(flatten)]
     pub(crate) grant: GrantArgs,
     #[command(flatten)]

@@ -67,6 +67,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = period,
         conflicts_with_all = ["permits", "also", "fair", "read", "write"])]
     pub(crate) hold_at_least: Option<Duration>,
+    /// For how long nobody gets the lock if it is lost without a release, for example by a crash;
+    /// so that what CMD had begun can come to an end. For one lock in the modes exclusive and fair.
+    #[arg(long, value_name = "DURATION", value_parser = period,
+        conflicts_with_all = ["permits", "also", "fair", "read", "write"])]
+    pub(crate) lock_delay: Option<Duration>,
     /// The value of a leader, if the lock is an election's.
     #[arg(skip)]
     pub(crate) value: Option<String>,

@@ -22,6 +22,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         name,
         mode,
         hold_at_least,
+        lock_delay,
         grant,
         note,
     } = args.hold;
@@ -36,6 +37,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
         hold_at_least,
+        lock_delay,
         end_on_deadlock: false,
     };
     let mut client = connect(&args.common.server).await?;
@@ -62,6 +64,7 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
         name,
         mode,
         hold_at_least,
+        lock_delay,
         grant,
         note,
     } = args.hold;
@@ -75,6 +78,7 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
         hold_at_least,
+        lock_delay,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire(short(request)).await;

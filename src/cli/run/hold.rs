@@ -27,6 +27,7 @@ pub(super) struct Request {
     pub(super) min_replica_acks: u32,
     pub(super) note: Option<Note>,
     pub(super) hold_at_least: Option<Duration>,
+    pub(super) lock_delay: Option<Duration>,
     /// What to proclaim, if the target is the lock of an election.
     pub(super) value: Option<String>,
 }
@@ -40,6 +41,7 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
         min_replica_acks,
         note,
         hold_at_least,
+        lock_delay,
         value,
     } = request;
     macro_rules! acquire {
@@ -67,11 +69,8 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
             }
             ([lock], None) => {
                 let request = session.lock(&lock.name).mode(lock.mode()).note(note);
-                if let Some(least) = hold_at_least {
-                    acquire!(request.hold_at_least(least))
-                } else {
-                    acquire!(request)
-                }
+                let request = request.hold_at_least(hold_at_least);
+                acquire!(request.lock_delay(lock_delay))
             }
             (locks, _) => acquire!(
                 locks

@@ -170,6 +170,7 @@ impl Io {
                     min_replica_acks: self.args.how.min_replica_acks,
                     note: self.args.how.note.to_proto(),
                     hold_at_least: self.args.hold_at_least,
+                    lock_delay: self.args.lock_delay,
                     value: self.args.value.clone(),
                     session,
                 });

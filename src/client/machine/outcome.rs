@@ -31,6 +31,7 @@ impl From<Response> for Outcome {
         let timeout = NotGrantedReason::WaitTimeout;
         match response {
             Response::Granted(grant) => Self::Granted(vec![grant.into()]),
+            Response::Claimed(it) => Self::Granted(holdings(it.grant)),
             Response::GrantedAll(all) => Self::Granted(holdings(all.grants)),
             Response::PermitsGranted(grant) => Self::Granted(vec![grant.into()]),
             Response::Tried(it) if it.acquired => Self::Granted(holdings(it.grant)),

@@ -7,7 +7,7 @@ use futures::{
     future::{pending, try_join_all},
     stream::FuturesUnordered,
 };
-use lockkeeper_api::pb::{session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{OfferRequest, session_request::Request, session_response::Response};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -205,6 +205,11 @@ impl Held {
         self.commands.send(Command::Release(self.guard, caller));
         let released = released.await.unwrap_or_else(|_| Err(closed()));
         released.map(drop)
+    }
+
+    /// Makes a ticket for it.
+    pub(crate) async fn offer(&self, request: OfferRequest) -> Result<String, Error> {
+        call!(self.commands, Request::Offer(request) => Offered).map(|it| it.ticket)
     }
 
     pub(crate) async fn renew(

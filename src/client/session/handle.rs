@@ -13,10 +13,10 @@ use super::{
     command::{Command, Commands, call},
     election::Election,
     latch::Latch,
-    requests::{LockRequest, LocksRequest},
+    requests::{LockRequest, LocksRequest, claim},
     semaphore::Semaphore,
 };
-use crate::Error;
+use crate::{Error, Guard};
 
 /// A session. Clones are handles of the same session. It ends with [`Session::close`], or when the
 /// last handle and the last guard are dropped; everything it holds is released then. It also ends
@@ -57,6 +57,20 @@ impl Session {
     /// A lock to be acquired.
     pub fn lock(&self, name: impl Into<String>) -> LockRequest {
         LockRequest::new(self.commands.clone(), name.into())
+    }
+
+    /// Takes over a lock that another session has offered, see [`Guard::offer`]. The guard has a
+    /// new, larger fencing token, and at no moment was the lock free.
+    ///
+    /// Fails with [`Error::Refused`] if the ticket is none, is too old, or was claimed, or if the
+    /// grant has ended, with [`Error::Lost`] if the lock was lost before it could be confirmed, and
+    /// with [`Error::SessionEnded`].
+    pub async fn claim(
+        &self,
+        name: impl Into<String>,
+        ticket: impl Into<String>,
+    ) -> Result<Guard, Error> {
+        claim(self.commands.clone(), name.into(), ticket.into()).await
     }
 
     /// Several locks to be acquired together, all or none.

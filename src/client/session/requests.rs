@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{
-    AcquireAllRequest, AcquirePermitsRequest, AcquireRequest, LockSpec, Note, TryAcquireAllRequest,
-    TryAcquirePermitsRequest, TryAcquireRequest, session_request::Request,
+    AcquireAllRequest, AcquirePermitsRequest, AcquireRequest, ClaimRequest, LockSpec, Note,
+    TryAcquireAllRequest, TryAcquirePermitsRequest, TryAcquireRequest, session_request::Request,
 };
 use tokio::time::Instant;
 
@@ -35,6 +35,7 @@ pub struct LockRequest {
     mode: i32,
     note: Option<Note>,
     hold_at_least: Option<prost_types::Duration>,
+    lock_delay: Option<prost_types::Duration>,
     end_on_deadlock: bool,
 }
 
@@ -91,6 +92,22 @@ impl RequestOptions {
     }
 }
 
+/// Takes a lock over by a ticket.
+pub(super) async fn claim(
+    commands: Commands,
+    name: String,
+    ticket: String,
+) -> Result<Guard, Error> {
+    let options = RequestOptions::new(commands);
+    let request = Request::Claim(ClaimRequest {
+        name,
+        ticket,
+        owner: options.owner(),
+        ..ClaimRequest::default()
+    });
+    Ok(Guard::new(options.acquire(request).await?))
+}
+
 /// Not to be granted is a result of a try, not a failure.
 fn tried<T>(acquired: Result<T, Error>) -> Result<Option<T>, Error> {
     match acquired {
@@ -98,6 +115,14 @@ fn tried<T>(acquired: Result<T, Error>) -> Result<Option<T>, Error> {
         Err(Error::NotGranted { .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// A duration of the protocol. One that it cannot express is refused by every coordinator.
+fn or_refused(period: Duration) -> prost_types::Duration {
+    period.try_into().unwrap_or(prost_types::Duration {
+        seconds: i64::MAX,
+        nanos: 0,
+    })
 }
 
 /// The methods that set options.
@@ -202,6 +227,7 @@ impl LockRequest {
             mode: LockMode::Exclusive.into(),
             note: None,
             hold_at_least: None,
+            lock_delay: None,
             end_on_deadlock: false,
         }
     }
@@ -213,12 +239,16 @@ impl LockRequest {
     /// Sets how long the lock stays held at least, also after a release or a crash; so a job that
     /// ends early does not run again at once elsewhere. For [`LockMode::Exclusive`] and
     /// [`LockMode::Fair`].
-    pub fn hold_at_least(mut self, least: Duration) -> Self {
-        // What the protocol cannot express is refused by every coordinator.
-        self.hold_at_least = Some(least.try_into().unwrap_or(prost_types::Duration {
-            seconds: i64::MAX,
-            nanos: 0,
-        }));
+    pub fn hold_at_least(mut self, least: impl Into<Option<Duration>>) -> Self {
+        self.hold_at_least = least.into().map(or_refused);
+        self
+    }
+
+    /// Sets for how long nobody gets the lock after its lease has ended without a release, because
+    /// the holder crashed or nobody renewed it; so what it had begun can come to an end. A release
+    /// frees the lock at once. For [`LockMode::Exclusive`] and [`LockMode::Fair`].
+    pub fn lock_delay(mut self, delay: impl Into<Option<Duration>>) -> Self {
+        self.lock_delay = delay.into().map(or_refused);
         self
     }
 
@@ -245,6 +275,7 @@ impl LockRequest {
                 mode,
                 note,
                 hold_at_least,
+                lock_delay,
                 end_on_deadlock
             }
         );
@@ -261,7 +292,8 @@ impl LockRequest {
                 name,
                 mode,
                 note,
-                hold_at_least
+                hold_at_least,
+                lock_delay
             }
         );
         Ok(tried(self.options.acquire(request).await)?.map(Guard::new))

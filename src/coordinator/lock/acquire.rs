@@ -13,7 +13,7 @@ use crate::{
     core::Core,
     error::Error,
     lock::{
-        attempt::{Attempted, attempt},
+        attempt::{Attempted, Giver, attempt},
         delivery::Delivery,
         outcome::{NotGranted, Tried, Waiting},
         request::Acquire,
@@ -132,7 +132,7 @@ fn queue_up<'a, P: Progress>(
     if request.end_on_deadlock {
         place.end_on_deadlock();
     }
-    let is_plain = request.request_id.is_none() && request.note.is_none();
+    let is_plain = request.request_id.is_none() && request.is_bare();
     if is_plain && request.owner.holds_are_known() {
         place.take_offers();
     }
@@ -180,8 +180,8 @@ impl Contest for OneLock<'_> {
     }
 
     async fn attempt(&mut self, line: &mut QueuedWait) -> Result<Option<Delivery>, Error> {
-        let from = Some(&line.place);
-        match attempt(self.core, self.request, Refusal::Waits, from).await? {
+        let giver = Some(Giver::Line(&line.place));
+        match attempt(self.core, self.request, Refusal::Waits, giver).await? {
             Attempted::Granted(delivery) => Ok(Some(delivery)),
             Attempted::Busy { holder, place } => {
                 line.busy_until(self.core, holder, place);

@@ -17,7 +17,7 @@ use crate::{
     owner_lock::OwnerLock,
     repeat::expect_valid,
     session::{held::Lost, session::Session},
-    types::{Grant, GrantKey, HolderKnown, Lease, hold_of, safe_until},
+    types::{Grant, GrantKey, HolderKnown, Invalid, Lease, OnDisconnect, hold_of, safe_until},
     waiters::queue::QueueTicket,
 };
 
@@ -31,6 +31,15 @@ pub(crate) enum Attempted {
         /// Position in the queue of a fair lock, if known.
         place: Option<u32>,
     },
+}
+
+/// Who may give the lock to an attempt directly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Giver<'a> {
+    /// A release here, if this ticket is the next of its line.
+    Line(&'a QueueTicket),
+    /// The last hold of the grant with this token, which was offered; nobody else.
+    Holder(Hold<'a>, u64),
 }
 
 /// What an attempt knows before it calls the store.
@@ -53,18 +62,18 @@ struct Prepared {
     reserved: Counted,
 }
 
-/// Makes one attempt, with a ticket in a line if there is one. Must run to its end: it registers
-/// its grant or undoes it.
+/// Makes one attempt, to take the lock from these if there are any. Must run to its end: it
+/// registers its grant or undoes it.
 pub(crate) async fn attempt(
     core: &Arc<Core>,
     request: &Acquire,
     refusal: Refusal,
-    place: Option<&QueueTicket>,
+    giver: Option<Giver<'_>>,
 ) -> Result<Attempted, Error> {
     let prepared = prepare(core, request).await?;
     let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
-    match ask(&scripts, request, &prepared, refusal, place).await {
+    match ask(&scripts, request, &prepared, refusal, giver).await {
         Ok(Acquired::Granted {
             hold_count,
             token,
@@ -115,27 +124,43 @@ pub(crate) async fn attempt(
     }
 }
 
-/// Takes the lock over from a release here, if the ticket is next; otherwise asks the store.
+/// Takes the lock over from who offers it; otherwise asks the store.
 async fn ask(
     scripts: &Scripts,
     request: &Acquire,
     prepared: &Prepared,
     refusal: Refusal,
-    place: Option<&QueueTicket>,
+    giver: Option<Giver<'_>>,
 ) -> Result<Acquired, CallError> {
-    let is_plain = prepared.is_plain() && request.note.is_none() && request.hold_at_least.is_none();
-    if let Some(place) = place.filter(|_| is_plain) {
-        // Boxed, so that attempts without a ticket do not carry it.
-        let taken_over =
-            Box::pin(place.take_over(scripts, prepared.field.as_deref(), prepared.lease));
-        if let Some(reply) = taken_over.await {
-            return reply;
+    let is_plain = prepared.is_plain() && request.is_bare();
+    let (field, lease) = (prepared.field.as_deref(), prepared.lease);
+    match giver {
+        // Boxed, so that other attempts do not carry it.
+        Some(Giver::Line(place)) if is_plain => {
+            let taken_over = Box::pin(place.take_over(scripts, field, lease));
+            if let Some(reply) = taken_over.await {
+                return reply;
+            }
         }
+        Some(Giver::Holder(hold, token)) => {
+            let next = field.unwrap_or_else(|| request.owner.field());
+            let claimed = Box::pin(scripts.hand_over(hold, Some(token), next, lease));
+            let refused = Acquired::Busy {
+                remaining: None,
+                place: None,
+                note: None,
+            };
+            return Ok(claimed
+                .await?
+                .map_or(refused, |token| Acquired::first(token, lease)));
+        }
+        Some(Giver::Line(_)) | None => {}
     }
     let hold = prepared.hold(request);
     let identity = Attempt {
         note: request.note.as_deref(),
         least: request.hold_at_least.map(Lease::get),
+        delay: request.lock_delay.map(Lease::get),
         ..prepared.identity()
     };
     let acquired = scripts.acquire(hold, prepared.lease, identity, refusal);
@@ -159,6 +184,10 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
     let (known_holds, serial) = match &session {
         Some(session) => {
             session.live()?;
+            if request.lock_delay.is_some() && session.on_disconnect == OnDisconnect::Release {
+                let why = "does not fit a session that releases its locks when its stream breaks";
+                return Err(Invalid::new("lock_delay", why).into());
+            }
             let max = core.config.limits.grants_per_session_max;
             let key = GrantKey::new(name, request.mode, &owner.label);
             let (holds, serial) = session.holds(&key, max)?;
@@ -183,8 +212,7 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         .map(|id| id.as_str().to_owned())
         .or(own_record);
     let fresh_serial = core.attempts.fresh_serial();
-    let is_bare = request.note.is_none() && request.hold_at_least.is_none();
-    let field = if known_holds == Some(0) && record.is_none() && is_bare {
+    let field = if known_holds == Some(0) && record.is_none() && request.is_bare() {
         let names_it = core.scripts.names_grants(request.mode);
         names_it.then(|| owner.grant_field(fresh_serial)).flatten()
     } else {
@@ -294,6 +322,7 @@ impl Prepared {
             fresh_serial: self.fresh_serial,
             note: None,
             least: None,
+            delay: None,
         }
     }
 }

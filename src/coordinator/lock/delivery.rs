@@ -164,6 +164,7 @@ impl Undo {
             fresh_serial: 0,
             note: None,
             least: None,
+            delay: None,
         };
         let undone = core.undo(grant.hold(), identity, grant.lease).await;
         // A repeat of the request may have taken the grant over; then this undo must not give it

@@ -95,7 +95,7 @@ pub(crate) async fn check_token(core: &Core, request: &CheckToken) -> Result<Tok
 
 impl Core {
     /// What the store knows of a lock that the caller does not hold.
-    async fn ownership(&self, name: &LockName) -> Result<Ownership, CallError> {
+    pub(crate) async fn ownership(&self, name: &LockName) -> Result<Ownership, CallError> {
         let seen = self.scripts.inspect(name.store_key(), 0).await?;
         Ok(match (seen.holder_count, seen.token) {
             (0, 0) => Ownership::NeverHeld,

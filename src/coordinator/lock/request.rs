@@ -32,6 +32,8 @@ pub struct Acquire {
     pub note: Option<Arc<Note>>,
     /// How long the lock is held at least, also after a release or a crash.
     pub hold_at_least: Option<Lease>,
+    /// For how long after its lease nobody gets the lock, unless it is released before.
+    pub lock_delay: Option<Lease>,
     /// Whether its wait ends if it is the youngest of a deadlock that may.
     pub end_on_deadlock: bool,
     /// The caller, whose quota the grant takes.
@@ -80,6 +82,11 @@ impl Acquire {
         let counts = Counts::Grant(self.mode.into());
         let subject = Subject::of(&self.name).in_mode(self.mode);
         subject.by(&self.owner).counts(counts)
+    }
+
+    /// Whether it asks for nothing but a hold.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.note.is_none() && self.hold_at_least.is_none() && self.lock_delay.is_none()
     }
 
     /// Its hold, as the scripts take it.

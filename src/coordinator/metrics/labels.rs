@@ -83,6 +83,7 @@ label! {
         ForceReleased = "force_released",
         Preempted = "preempted",
         ClockStepped = "clock_stepped",
+        HandedOver = "handed_over",
     }
 }
 
@@ -117,6 +118,8 @@ label! {
         Proclaim = "proclaim",
         Resign = "resign",
         Leader = "leader",
+        Offer = "offer",
+        Claim = "claim",
     }
 }
 
@@ -142,6 +145,7 @@ impl From<&LostReason> for Reason {
             } => Self::Preempted,
             LostReason::ForceReleased { .. } => Self::ForceReleased,
             LostReason::ClockStepped => Self::ClockStepped,
+            LostReason::HandedOver => Self::HandedOver,
         }
     }
 }

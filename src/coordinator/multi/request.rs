@@ -67,6 +67,7 @@ impl AcquireAll {
             min_replica_acks: self.min_replica_acks,
             note: self.note.clone(),
             hold_at_least: None,
+            lock_delay: None,
             end_on_deadlock: self.end_on_deadlock,
             account: self.account.clone(),
         }

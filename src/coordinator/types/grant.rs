@@ -88,6 +88,8 @@ pub enum LostReason {
     StoreUnreachable,
     /// The store's clock stepped forward, which ended the lease before its time.
     ClockStepped,
+    /// The holder offered it, and another session has claimed it.
+    HandedOver,
     /// An operator, or a request to yield, took it away by force.
     ForceReleased {
         /// Why.
@@ -146,6 +148,7 @@ impl LostReason {
             Self::TakenOver => "TAKEN_OVER",
             Self::StoreUnreachable => "STORE_UNREACHABLE",
             Self::ClockStepped => "CLOCK_STEPPED",
+            Self::HandedOver => "HANDED_OVER",
             Self::ForceReleased {
                 preempted: true, ..
             } => "PREEMPTED",
@@ -157,7 +160,11 @@ impl LostReason {
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::ForceReleased { reason, .. } => Some(reason),
-            Self::Expired | Self::TakenOver | Self::StoreUnreachable | Self::ClockStepped => None,
+            Self::Expired
+            | Self::TakenOver
+            | Self::StoreUnreachable
+            | Self::ClockStepped
+            | Self::HandedOver => None,
         }
     }
 

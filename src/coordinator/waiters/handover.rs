@@ -247,14 +247,7 @@ impl QueueTicket {
                     held: 0,
                     lease: Duration::ZERO,
                 };
-                let granted = Acquired::Granted {
-                    hold_count: 1,
-                    token,
-                    lease,
-                    serial: token,
-                    repeated: false,
-                };
-                (Ok(released), Ok(granted))
+                (Ok(released), Ok(Acquired::first(token, lease)))
             }
             Err(error) if error.is_transient() => (Err(error.clone()), Err(error)),
             // Each of the two calls finds out by itself what is wrong.

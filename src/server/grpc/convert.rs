@@ -43,7 +43,8 @@ macro_rules! acquire {
             request_id,
             min_replica_acks: $request.min_replica_acks,
             note: convert_note::of_request($request.note.as_ref())?,
-            hold_at_least: $requests.hold_at_least($request.hold_at_least, mode)?,
+            hold_at_least: $requests.period("hold_at_least", $request.hold_at_least, mode)?,
+            lock_delay: $requests.period("lock_delay", $request.lock_delay, mode)?,
             end_on_deadlock: false,
             account: $requests.account.clone(),
         }
@@ -440,5 +441,6 @@ pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
         } => pb::LostReason::Preempted,
         LostReason::ForceReleased { .. } => pb::LostReason::ForceReleased,
         LostReason::ClockStepped => pb::LostReason::ClockStepped,
+        LostReason::HandedOver => pb::LostReason::HandedOver,
     }
 }

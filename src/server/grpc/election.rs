@@ -84,7 +84,7 @@ impl Requests<'_> {
     pub(super) fn campaign(&self, request: &pb::CampaignRequest) -> Result<Campaign, Error> {
         let name = self.name(&request.name, Right::Acquire)?;
         let acquire = Acquire {
-            owner: self.candidate(&request.session_id, &request.owner)?,
+            owner: self.in_session(&request.session_id, &request.owner)?,
             name,
             mode: Mode::Fair,
             lease: self.lease(request.lease)?,
@@ -93,6 +93,7 @@ impl Requests<'_> {
             min_replica_acks: request.min_replica_acks,
             note: convert_note::of_request(request.note.as_ref())?,
             hold_at_least: None,
+            lock_delay: None,
             account: self.account.clone(),
             end_on_deadlock: false,
         };
@@ -106,7 +107,7 @@ impl Requests<'_> {
     pub(super) fn proclaim(&self, request: &pb::ProclaimRequest) -> Result<Proclaim, Error> {
         Ok(Proclaim {
             name: self.name(&request.name, Right::Acquire)?,
-            owner: self.candidate(&request.session_id, &request.owner)?,
+            owner: self.in_session(&request.session_id, &request.owner)?,
             term: request.term,
             value: ElectionValue::parse(&request.value)?,
         })
@@ -116,7 +117,7 @@ impl Requests<'_> {
         Ok(Release {
             name: self.name(&request.name, Right::Release)?,
             mode: Mode::Fair,
-            owner: self.candidate(&request.session_id, &request.owner)?,
+            owner: self.in_session(&request.session_id, &request.owner)?,
             request_id: self.request_id(&request.request_id)?,
         })
     }
@@ -126,9 +127,12 @@ impl Requests<'_> {
     }
 
     /// A candidate or leader, which is an owner in a session.
-    fn candidate(&self, session: &str, label: &str) -> Result<Owner, Error> {
+    /// An owner of an operation that only sessions have.
+    pub(super) fn in_session(&self, session: &str, label: &str) -> Result<Owner, Error> {
         match self.session(session)? {
-            None => Err(Invalid::new("session_id", "must not be empty: a session leads").into()),
+            None => {
+                Err(Invalid::new("session_id", "must not be empty: only a session has this").into())
+            }
             session => self.owner(session, label),
         }
     }

@@ -18,7 +18,7 @@ use super::{
     outbound::Outbound,
     pb, session,
     status::status,
-    yields,
+    tickets, yields,
 };
 
 /// Serves `LockService`.
@@ -83,6 +83,8 @@ service! {
             |seen| convert::described(seen, &calls.viewer(&account));
         explain(ExplainRequest) -> ExplainResponse,
             |seen| explained(seen, &calls.viewer(&account));
+        offer(OfferRequest) -> OfferResponse, |it| tickets::offered(it);
+        claim(ClaimRequest) -> ClaimResponse, |it| tickets::claimed(it)?;
         check_token(CheckTokenRequest) -> CheckTokenResponse, |it| convert::token_checked(it);
         request_yield(RequestYieldRequest) -> RequestYieldResponse,
             |it| yields::requested(it, calls, &account);

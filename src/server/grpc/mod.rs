@@ -40,6 +40,7 @@ mod spans;
 mod status;
 #[cfg(test)]
 mod status_tests;
+mod tickets;
 mod viewer;
 mod web;
 mod yields;

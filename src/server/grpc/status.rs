@@ -56,6 +56,7 @@ pub(super) fn status(error: &Error) -> Status {
             "PERMISSION_DENIED",
             &[("right", right.name()), ("name", name.public())],
         ),
+        Error::TicketRefused(why) => failed(text, "TICKET_REFUSED", ("state", why.name())),
         Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
         Error::PermitsExceeded { total } => {
             failed(text, "PERMITS_EXCEEDED", ("total", &total.to_string()))
@@ -311,6 +312,8 @@ fn store_status(error: &CallError, text: String) -> Status {
                 Unsupported::Semaphores => ("kind", "semaphore"),
                 Unsupported::Latches => ("kind", "latch"),
                 Unsupported::HoldAtLeast => ("field", "hold_at_least"),
+                Unsupported::LockDelay => ("field", "lock_delay"),
+                Unsupported::Tickets => ("kind", "ticket"),
                 Unsupported::SeveralAtOnce => ("kind", "several"),
                 Unsupported::Notes => ("field", "note"),
                 Unsupported::Elections => ("kind", "election"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_access::{Quota, QuotaReached};
-use lockkeeper_coordinator::{Error, Invalid, Limit};
+use lockkeeper_coordinator::{Error, Invalid, Limit, TicketRefused};
 use lockkeeper_store::script::{CallError, Ownership, Unsupported};
 use tonic::Code;
 use tonic_types::StatusExt as _;
@@ -28,7 +28,10 @@ fn of_session() -> impl Iterator<Item = (Error, Code, &'static str)> {
         Error::ResumeTokenExpired,
     ];
     let errors = errors.into_iter();
-    errors.map(|error| (error, Code::NotFound, "SESSION_NOT_FOUND"))
+    let refused = TicketRefused::Over.into();
+    errors
+        .map(|error| (error, Code::NotFound, "SESSION_NOT_FOUND"))
+        .chain([(refused, Code::FailedPrecondition, "TICKET_REFUSED")])
 }
 
 fn cases() -> impl Iterator<Item = (Error, Code, &'static str)> {

@@ -1,4 +1,5 @@
-//! Requests to yield, and how long a lock is held at least: the conversion of their messages.
+//! Requests to yield, and how long a lock is held at least or closed after a loss: the conversion
+//! of their messages.
 
 use std::time::Duration;
 
@@ -21,22 +22,22 @@ const WITHIN: Duration = Duration::from_secs(30);
 // === impl Requests ===
 
 impl Requests<'_> {
-    /// How long a lock is held at least.
-    pub(super) fn hold_at_least(
+    /// How long a lock is held at least, or closed after a loss.
+    pub(super) fn period(
         &self,
+        field: &'static str,
         period: Option<prost_types::Duration>,
         mode: Mode,
     ) -> Result<Option<Lease>, Error> {
-        const FIELD: &str = "hold_at_least";
         let Some(period) = period else {
             return Ok(None);
         };
         if matches!(mode, Mode::Read | Mode::Write) {
             let why = "needs the mode EXCLUSIVE or FAIR";
-            return Err(Invalid::new(FIELD, why).into());
+            return Err(Invalid::new(field, why).into());
         }
-        let period = duration(FIELD, period)?;
-        let period = Lease::named(FIELD, period, self.coordinator.limits())?;
+        let period = duration(field, period)?;
+        let period = Lease::named(field, period, self.coordinator.limits())?;
         Ok(Some(period))
     }
 

@@ -84,6 +84,10 @@ pub enum Unsupported {
     Notes,
     /// A lock that is marked on few stores is free.
     HoldAtLeast,
+    /// Nor would its delay be kept.
+    LockDelay,
+    /// Each store would hand the lock over by itself.
+    Tickets,
     /// An election is a fair lock, and its stores would have different records of it.
     Elections,
 }
@@ -92,12 +96,14 @@ pub enum Unsupported {
 
 impl Unsupported {
     /// What its users are refused.
-    pub const REFUSED: [Self; 6] = [
+    pub const REFUSED: [Self; 8] = [
         Self::FairLocks,
         Self::Semaphores,
         Self::Latches,
         Self::Notes,
         Self::HoldAtLeast,
+        Self::LockDelay,
+        Self::Tickets,
         Self::Elections,
     ];
 
@@ -110,6 +116,8 @@ impl Unsupported {
             Self::SeveralAtOnce => "calls that take several locks at once",
             Self::Notes => "notes",
             Self::HoldAtLeast => "hold_at_least",
+            Self::LockDelay => "lock_delay",
+            Self::Tickets => "hand-over by ticket",
             Self::Elections => "elections",
         }
     }

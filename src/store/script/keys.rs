@@ -174,6 +174,7 @@ pub fn holders_channel(prefix: &str) -> String {
 pub fn former_owner(field: &str) -> &str {
     let forced = field.strip_prefix("lockkeeper_forced:");
     let marked = forced.or_else(|| field.strip_prefix("lockkeeper_least:"));
+    let marked = marked.or_else(|| field.strip_prefix("lockkeeper_delay:"));
     marked.unwrap_or(field)
 }
 

@@ -43,6 +43,8 @@ const RPCS: &[Row] = &[
     ("LockService.WatchLock", "describe", NONE, NONE),
     ("LockService.CheckToken", "describe", NONE, NONE),
     ("LockService.RequestYield", "acquire", NONE, NONE),
+    ("LockService.Offer", "acquire", DENIED, NO_SESSION),
+    ("LockService.Claim", "acquire", DENIED, NO_SESSION),
     ("LockService.Session", NONE, NONE, NONE),
     (
         "SemaphoreService.AcquirePermits",
@@ -121,6 +123,8 @@ const FRAMES: &[Row] = &[
     ("proclaim", "acquire", DENIED, NOT_ITS),
     ("resign", "release", DENIED, NOT_ITS),
     ("leader", "describe", NONE, NONE),
+    ("offer", "acquire", DENIED, NOT_ITS),
+    ("claim", "acquire", DENIED, NOT_ITS),
 ];
 
 /// The owner, and those who may not: another team, its admin, and one whom no rule mentions.
@@ -191,7 +195,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             "name" | "prefix" => text(about.name),
             "session_id" => text(about.session_id),
             "session_digest" => text(about.digest),
-            "owner" => text("ci"),
+            "owner" | "ticket" => text("ci"),
             "reason" | "value" => text("why"),
             "permits" | "count" | "by" => Value::U32(1),
             "fencing_token" | "term" => Value::U64(1),
@@ -210,9 +214,11 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 Value::Message(request(&note, about))
             }
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
-            | "within" | "hold_at_least" | "preempt" | "client_name" | "request_id"
-            | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl" | "page_size"
-            | "page_token" | "after_revision" | "fleet" | "waited_for_here" => continue,
+            | "within" | "hold_at_least" | "lock_delay" | "preempt" | "client_name"
+            | "request_id" | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl"
+            | "page_size" | "page_token" | "after_revision" | "fleet" | "waited_for_here" => {
+                continue;
+            }
             other => panic!("{}: what is {other} to be?", of.name()),
         };
         message.set_field(&field, value);
@@ -235,11 +241,8 @@ async fn call(client: &Client, rpc: &MethodDescriptor, about: &About<'_>) -> Res
 
 /// Sends a frame, and returns its first answer.
 async fn send(session: &mut Session, name: &str, about: &About<'_>) -> Result<(), Status> {
-    let message = frames()
-        .into_iter()
-        .find(|frame| frame.0 == name)
-        .unwrap()
-        .1;
+    let mut frames = frames().into_iter();
+    let message = frames.find(|frame| frame.0 == name).unwrap().1;
     let whole = pool()
         .get_message_by_name("lockkeeper.v1.SessionRequest")
         .unwrap();
@@ -266,10 +269,8 @@ fn assert_denied(answer: Result<(), Status>, right: &str, name: &str, what: &str
     assert_eq!(info.reason, DENIED, "{what}: {refused}");
     assert_eq!(info.metadata["right"], right, "{what}");
     // Some calls are about every name.
-    assert!(
-        [name, ""].contains(&info.metadata["name"].as_str()),
-        "{what}: {info:?}"
-    );
+    let about = info.metadata["name"].as_str();
+    assert!([name, ""].contains(&about), "{what}: {info:?}");
 }
 
 #[track_caller]

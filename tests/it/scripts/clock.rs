@@ -53,6 +53,7 @@ async fn token_of(
         fresh_serial: 1,
         note: None,
         least: None,
+        delay: None,
     };
     match scripts
         .acquire(hold(owner), lease, attempt, Refusal::Forgotten)
@@ -160,6 +161,7 @@ async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
             fresh_serial: 1,
             note: None,
             least: None,
+            delay: None,
         };
         scripts.acquire(hold("x"), secs(300), attempt, Refusal::Forgotten)
     };

@@ -156,6 +156,7 @@ async fn a_long_record_keeps_the_newest_values() {
             fresh_serial: 0,
             note: None,
             least: None,
+            delay: None,
         };
         let hold = Hold::new("lock", Mode::Fair, "x");
         let taken = scripts.acquire(hold, secs(100), attempt, Refusal::Forgotten);

@@ -81,6 +81,7 @@ impl Teller for Locks {
                 .map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap()),
             note: note.as_ref(),
             least: option(words, "least").map(time),
+            delay: option(words, "delay").map(time),
         };
         let mode = mode_of(words);
         let words: Vec<_> = words.iter().map(|word| in_session(word)).collect();
@@ -380,6 +381,7 @@ async fn tell(
         token: 1,
         within: Duration::from_secs(100),
         preempts: false,
+        handed_over: false,
         name: on.to_owned(),
         reason: "why".to_owned(),
         holders: holders.iter().map(|holder| (*holder).to_owned()).collect(),

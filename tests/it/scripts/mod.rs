@@ -11,6 +11,7 @@ mod acquire;
 mod acquire_repeated;
 mod clock;
 mod counters_same_on_all;
+mod delay;
 mod election;
 mod ended;
 mod fair;

@@ -62,6 +62,7 @@ const COUNTER: &str = "redisson_lock_token:{lock}";
 const ATTEMPT: Attempt<'static> = Attempt {
     note: None,
     least: None,
+    delay: None,
     request_id: None,
     attempt: "a",
     known_holds: Some(0),

@@ -125,6 +125,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         fresh_serial: 7,
         note: None,
         least: None,
+        delay: None,
     };
     for round in ["1", "2"] {
         let (by_request, plain) = (attempt(Some(round), round), attempt(None, "a"));
@@ -180,6 +181,7 @@ async fn tell(scripts: &Scripts, name: &str, errors: &mut Vec<CallError>) {
         token: 1,
         within: secs(20),
         preempts: true,
+        handed_over: false,
         name: name.to_owned(),
         reason: "why".to_owned(),
         holders: vec!["x".to_owned()],

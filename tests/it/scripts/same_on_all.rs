@@ -99,6 +99,7 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
         fresh_serial: 1,
         note: None,
         least: None,
+        delay: None,
     };
     let hold = Hold::new(name, mode(name, random), owner);
     match random.random_range(0..12) {

@@ -203,6 +203,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
         fresh_serial: 1,
         note: None,
         least: None,
+        delay: None,
     };
     for _ in 0..2 {
         let acquired = scripts

@@ -150,6 +150,7 @@ async fn use_one(scripts: &Scripts, number: u64, random: &mut StdRng) {
         fresh_serial: 1,
         note: None,
         least: None,
+        delay: None,
     };
     let acquired = scripts.acquire(hold(0), secs(30), attempt, Refusal::Forgotten);
     let pause = millis(random.random_range(0..4));

@@ -5,9 +5,10 @@ use std::{collections::HashMap, time::Duration};
 use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper_api::pb::{
     AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, AwaitFreeRequest,
-    AwaitFreeResponse, CheckTokenRequest, CheckTokenResponse, DescribeRequest, DescribeResponse,
-    ExplainRequest, ExplainResponse, GrantedAll, Holder, LockFree, LockMode, ReleaseAllRequest,
-    ReleaseAllResponse, ReleaseRequest, ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse,
+    AwaitFreeResponse, CheckTokenRequest, CheckTokenResponse, ClaimRequest, ClaimResponse,
+    DescribeRequest, DescribeResponse, ExplainRequest, ExplainResponse, GrantedAll, Holder,
+    LockFree, LockMode, OfferRequest, OfferResponse, ReleaseAllRequest, ReleaseAllResponse,
+    ReleaseRequest, ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse,
     RequestYieldRequest, RequestYieldResponse, SessionRequest, SessionResponse,
     TryAcquireAllRequest, TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter,
     Waiting, WaitingForAll, WatchLockRequest, WatchLockResponse, acquire_all_response,
@@ -117,6 +118,14 @@ impl LockService for Service {
             holder_count: 1,
             reached_count: is_reached.into(),
         }))
+    }
+
+    async fn offer(&self, _: Request<OfferRequest>) -> Result<Response<OfferResponse>, Status> {
+        Err(Status::unimplemented("no command offers"))
+    }
+
+    async fn claim(&self, _: Request<ClaimRequest>) -> Result<Response<ClaimResponse>, Status> {
+        Err(Status::unimplemented("no command claims"))
     }
 
     type AcquireAllStream = BoxStream<'static, Result<AcquireAllResponse, Status>>;

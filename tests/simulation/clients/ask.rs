@@ -204,6 +204,7 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::LimitReached(_)
         | Error::QuotaReached(_)
         | Error::Forbidden { .. }
+        | Error::TicketRefused(_)
         | Error::SemaphoreNotFound
         | Error::PermitsExceeded { .. }
         | Error::CountExceeded { .. }

@@ -115,7 +115,7 @@ pub(super) const HOLES: [Hole; 71] = [
     Hole {
         name: "a renewal extends nothing",
         scripts: &[&LOCK_RENEW],
-        taken: "call('pexpire', lock, text)",
+        taken: "call('pexpire', lock, delay > 0 and lease + delay or text)",
         put: "",
     },
     Hole {
@@ -139,7 +139,7 @@ pub(super) const HOLES: [Hole; 71] = [
     Hole {
         name: "a release frees the lock whatever the count",
         scripts: &[&LOCK_RELEASE],
-        taken: "if count <= 1 then",
+        taken: "if hold.count <= 1 then",
         put: "if true then",
     },
     Hole {

@@ -5,6 +5,7 @@ mod counter_holes;
 mod election_holes;
 mod holes;
 mod native_holes;
+mod negotiation_holes;
 
 use std::sync::LazyLock;
 
@@ -15,6 +16,7 @@ use lockkeeper_store::host::Script;
 #[cfg(test)]
 use lockkeeper_store::script::catalog;
 pub(crate) use native_holes::{NativeHole, Owed};
+use negotiation_holes::NEGOTIATION_HOLES;
 
 /// What is broken in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) enum Mutant {
     Latch(usize),
     /// The same of an election's.
     Election(usize),
+    /// The same of what is negotiated.
+    Negotiation(usize),
     /// A store that confirms subscriptions that it has not made.
     Deaf,
     /// A store that does something else than commands without a script say.
@@ -55,6 +59,9 @@ static LATCH_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
 static ELECTION_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
     LazyLock::new(|| ELECTION_HOLES.iter().map(Hole::scripts).collect());
 
+static NEGOTIATION_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
+    LazyLock::new(|| NEGOTIATION_HOLES.iter().map(Hole::scripts).collect());
+
 // === impl Mutant ===
 
 impl Mutant {
@@ -73,7 +80,12 @@ impl Mutant {
         (0..ELECTION_HOLES.len()).map(Self::Election)
     }
 
-    /// All of them, but for those of semaphores, latches and elections.
+    /// Those of what is negotiated.
+    pub(crate) fn all_of_negotiations() -> impl Iterator<Item = Self> {
+        (0..NEGOTIATION_HOLES.len()).map(Self::Negotiation)
+    }
+
+    /// All of them, but for those with scenarios of their own.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Deaf];
         all.extend(NativeHole::ALL.map(Self::Native));
@@ -85,7 +97,8 @@ impl Mutant {
     /// them is run: a run would not tell.
     pub(crate) fn without_effect() -> Vec<String> {
         let counters = PERMIT_HOLES.iter().chain(&LATCH_HOLES);
-        let all = HOLES.iter().chain(counters).chain(&ELECTION_HOLES);
+        let others = ELECTION_HOLES.iter().chain(&NEGOTIATION_HOLES);
+        let all = HOLES.iter().chain(counters).chain(others);
         all.flat_map(Hole::not_found).collect()
     }
 
@@ -98,6 +111,7 @@ impl Mutant {
             Self::Permits(hole) => PERMIT_HOLES[hole].name,
             Self::Latch(hole) => LATCH_HOLES[hole].name,
             Self::Election(hole) => ELECTION_HOLES[hole].name,
+            Self::Negotiation(hole) => NEGOTIATION_HOLES[hole].name,
         }
     }
 
@@ -109,6 +123,7 @@ impl Mutant {
             Self::Permits(hole) => PERMIT_SCRIPTS[hole].iter().find(named),
             Self::Latch(hole) => LATCH_SCRIPTS[hole].iter().find(named),
             Self::Election(hole) => ELECTION_SCRIPTS[hole].iter().find(named),
+            Self::Negotiation(hole) => NEGOTIATION_SCRIPTS[hole].iter().find(named),
             Self::None | Self::Deaf | Self::Native(_) => None,
         }
     }

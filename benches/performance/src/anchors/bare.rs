@@ -242,4 +242,12 @@ impl service::LockService for Bare {
     ) -> Answer<pb::RequestYieldResponse> {
         Err(unimplemented())
     }
+
+    async fn offer(&self, _: Request<pb::OfferRequest>) -> Answer<pb::OfferResponse> {
+        Err(unimplemented())
+    }
+
+    async fn claim(&self, _: Request<pb::ClaimRequest>) -> Answer<pb::ClaimResponse> {
+        Err(unimplemented())
+    }
 }

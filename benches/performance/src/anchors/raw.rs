@@ -150,6 +150,7 @@ async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
         fresh_serial: 0,
         note: None,
         least: None,
+        delay: None,
     };
     // Both fail, because nothing is run.
     let _ = scripts

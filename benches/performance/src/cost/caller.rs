@@ -148,6 +148,7 @@ impl Caller {
             fresh_serial: 1_000_000_000_000_000,
             note: None,
             least: None,
+            delay: None,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::grpc::{
     explain::explained,
     latch, lock_watch, multi,
     pb::{self, session_request::Request, session_response::Response},
+    tickets,
     viewer::Viewer,
 };
 
@@ -54,6 +55,8 @@ pub(in crate::grpc) fn operation(
         Proclaim: proclaim,
         Resign: resign,
         Leader: leader,
+        Offer: offer,
+        Claim: claim,
         ;
         Some(Request::Open(_) | Request::Resume(_)) => {
             refused("the session of this stream is open already")
@@ -104,6 +107,8 @@ pub(in crate::grpc) fn response(answer: Answer, viewer: &Viewer) -> Result<Respo
         Answer::Proclaimed(revision) => Response::Proclaimed(pb::ProclaimResponse { revision }),
         Answer::Resigned(left) => Response::Resigned(election::resigned(left)),
         Answer::LeaderSeen(seen) => Response::LeaderSeen(election::leader_seen(seen, viewer)),
+        Answer::Offered(it) => Response::Offered(tickets::offered(it)),
+        Answer::Claimed(it) => Response::Claimed(tickets::claimed(it)?),
         Answer::Failed(error) => return Err(error),
     })
 }

@@ -11,13 +11,17 @@ use crate::script::{CallError, catalog, keys};
 /// The first line of a message. Coordinators skip what begins otherwise.
 const VERSION: &str = "1";
 
+/// What the message says besides of the loss.
+const PREEMPTS: &str = "1";
+const HANDED_OVER: &str = "2";
+
 /// Separates the parts of a message, none of which contains control characters.
 const SEPARATOR: char = '\n';
 
 /// A message to the coordinators of some holders of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToHolders {
-    /// Identifies the request to yield; empty: the lock was taken away by force.
+    /// Identifies the request to yield; empty: the lock was taken away.
     pub id: String,
     /// Who asks, for people.
     pub by: String,
@@ -27,6 +31,9 @@ pub struct ToHolders {
     pub within: Duration,
     /// Whether the lock is, or was, taken away because the holder was asked to yield.
     pub preempts: bool,
+    /// Whether the lock was handed over by a ticket. Older versions read that it was taken away by
+    /// force.
+    pub handed_over: bool,
     /// The lock's name.
     pub name: String,
     /// Why, for people.
@@ -47,7 +54,11 @@ impl ToHolders {
             &self.by,
             &token,
             &within,
-            if self.preempts { "1" } else { "0" },
+            match (self.preempts, self.handed_over) {
+                (true, _) => PREEMPTS,
+                (false, true) => HANDED_OVER,
+                (false, false) => "0",
+            },
             &self.name,
             &self.reason,
         ];
@@ -63,12 +74,17 @@ impl ToHolders {
             return None;
         }
         let mut line = || lines.next();
+        let (id, by) = (line()?.to_owned(), line()?.to_owned());
+        let (token, within) = (line()?.parse().ok()?, line()?.parse().ok()?);
+        let kind = line()?;
+        let (preempts, handed_over) = (kind == PREEMPTS, kind == HANDED_OVER);
         Some(Self {
-            id: line()?.to_owned(),
-            by: line()?.to_owned(),
-            token: line()?.parse().ok()?,
-            within: Duration::from_millis(line()?.parse().ok()?),
-            preempts: line()? == "1",
+            id,
+            by,
+            token,
+            within: Duration::from_millis(within),
+            preempts,
+            handed_over,
             name: line()?.to_owned(),
             reason: line()?.to_owned(),
             holders: lines.map(str::to_owned).collect(),
@@ -120,12 +136,20 @@ mod tests {
             token: 1_700_000_000_000_000,
             within: Duration::from_secs(30),
             preempts: true,
+            handed_over: false,
             name: "a:{b}".to_owned(),
             reason: "a new version".to_owned(),
             holders: vec!["x".to_owned(), "6fa459ea:0".to_owned()],
         };
         let text = message.encode();
-        assert_eq!(ToHolders::parse(text.as_bytes()), Some(message));
+        assert_eq!(ToHolders::parse(text.as_bytes()), Some(message.clone()));
+        let handed_over = ToHolders {
+            preempts: false,
+            handed_over: true,
+            ..message
+        };
+        let text = handed_over.encode();
+        assert_eq!(ToHolders::parse(text.as_bytes()), Some(handed_over));
         for other in [
             "",
             "0",

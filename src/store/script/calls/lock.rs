@@ -85,6 +85,9 @@ pub struct Attempt<'a> {
     /// How long the lock is held at least, also after a release. Of an exclusive or fair lock that
     /// the owner does not hold yet; the lease is as long.
     pub least: Option<Duration>,
+    /// For how long after its lease nobody gets the lock, unless the owner releases it before. Of
+    /// an exclusive or fair lock that the owner does not hold yet.
+    pub delay: Option<Duration>,
 }
 
 /// What a release came to.
@@ -104,14 +107,41 @@ pub enum Released {
     NotOwner(Ownership),
 }
 
+// === impl Acquired ===
+
+impl Acquired {
+    /// The first hold of a grant that its token identifies.
+    pub fn first(token: u64, lease: Duration) -> Self {
+        Self::Granted {
+            hold_count: 1,
+            token,
+            lease,
+            serial: token,
+            repeated: false,
+        }
+    }
+}
+
 // === impl Attempt ===
 
 impl Attempt<'_> {
     /// Whether the script is not told more than that: the owner has no hold, there is no request
-    /// id, and the owner says nothing and may release the lock at any time.
+    /// id, and the owner says nothing of its hold.
     fn is_plain(&self) -> bool {
-        let is_bare = self.note.is_none() && self.least.is_none();
+        let is_bare = self.note.is_none() && self.least.is_none() && self.delay.is_none();
         self.request_id.is_none() && self.known_holds == Some(0) && is_bare
+    }
+
+    /// What the owner says of its hold, as the last arguments of the script: what is not said is
+    /// empty, if something follows, and otherwise not there.
+    fn said(&self) -> impl Iterator<Item = Bytes> {
+        let note = self.note.map(Note::text);
+        let said = [note, self.least.map(millis), self.delay.map(millis)];
+        let len = said
+            .iter()
+            .rposition(Option::is_some)
+            .map_or(0, |last| last + 1);
+        said.into_iter().take(len).map(Option::unwrap_or_default)
     }
 
     /// No attempt: its undo lowers the holds of the grant with this serial to a number.
@@ -124,6 +154,7 @@ impl Attempt<'_> {
             fresh_serial: 0,
             note: None,
             least: None,
+            delay: None,
         }
     }
 }
@@ -168,9 +199,7 @@ impl HostScripts {
                     .flatten(),
             );
             args.extend(self.look_up_args(lease, attempt, refused));
-            let no_note = attempt.least.map(|_| Bytes::new());
-            args.extend(attempt.note.map(Note::text).or(no_note));
-            args.extend(attempt.least.map(millis));
+            args.extend(attempt.said());
         }
         let mut keys = acquire_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));

@@ -84,6 +84,7 @@ impl OwnAttempt {
             fresh_serial: 0,
             note: None,
             least: None,
+            delay: None,
         }
     }
 }

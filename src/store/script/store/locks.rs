@@ -54,6 +54,9 @@ impl Scripts {
         if attempt.least.is_some() {
             self.single(Unsupported::HoldAtLeast)?;
         }
+        if attempt.delay.is_some() {
+            self.single(Unsupported::LockDelay)?;
+        }
         on_store!(self, acquire(hold, lease, attempt, refused))
     }
 
@@ -107,6 +110,11 @@ impl Scripts {
             Store::One(store) => store.hand_over(hold, serial, next, lease).await,
             Store::Quorum(_) => Ok(None),
         }
+    }
+
+    /// An error if locks cannot be handed over on this store.
+    pub fn check_tickets(&self) -> Result<(), CallError> {
+        self.single(Unsupported::Tickets).map(drop)
     }
 
     /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds

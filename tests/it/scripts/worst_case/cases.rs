@@ -277,6 +277,7 @@ fn attempt() -> Attempt<'static> {
         fresh_serial: 1,
         note: None,
         least: None,
+        delay: None,
     }
 }
 

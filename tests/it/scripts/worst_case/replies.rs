@@ -105,6 +105,7 @@ async fn ask_all(scripts: &Scripts) {
                 fresh_serial: 1,
                 note: None,
                 least: None,
+                delay: None,
             };
             let _ = scripts
                 .acquire(hold, secs(60), attempt, Refusal::Recorded)

@@ -111,6 +111,7 @@ impl Life {
             request_id: self.request_id(),
             min_replica_acks: 0,
             hold_at_least: None,
+            lock_delay: None,
             end_on_deadlock: false,
             account: Account::default(),
         };
