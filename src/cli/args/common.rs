@@ -122,7 +122,7 @@ pub struct FleetPrefixArgs {
 /// What to watch.
 #[derive(Args, Debug)]
 pub struct WatchArgs {
-    /// One lock, wherever it is held [default: the names that coordinators hold or wait for].
+    /// One lock, wherever it is held [default: all names].
     #[arg(conflicts_with_all = ["prefix", "this_coordinator"])]
     pub(crate) name: Option<String>,
     #[command(flatten)]
