@@ -119,7 +119,10 @@ pub(crate) async fn next<P: Progress>(
     let time_is_up = || stops.deadline.is_some_and(|at| Instant::now() >= at);
     tokio::select! {
         biased;
-        ended = stops.stopped(core) => Next::End(ended),
+        // As in `stopped`, whose future would take more memory in each waiting call.
+        () = stops.progress.gone() => Next::End(Ok(NotGranted::cancelled())),
+        () = stops.session_ended() => Next::End(Err(Error::SessionNotFound)),
+        () = core.draining.cancelled() => Next::End(Err(Error::Draining)),
         () = elapsed(timer), if timer.is_some() => {
             if time_is_up() {
                 Next::End(Ok(NotGranted::timed_out(place.standing().holder)))
