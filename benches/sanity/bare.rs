@@ -31,6 +31,8 @@ pub(crate) async fn serve() -> SocketAddr {
 impl service::LockService for Bare {
     type SessionStream = Empty<Result<pb::SessionResponse, Status>>;
     type AcquireStream = Empty<Result<pb::AcquireResponse, Status>>;
+    type AwaitFreeStream = Empty<Result<pb::AwaitFreeResponse, Status>>;
+    type WatchLockStream = Empty<Result<pb::WatchLockResponse, Status>>;
     type AcquireAllStream = Empty<Result<pb::AcquireAllResponse, Status>>;
 
     /// Answers with as many fields as the real one.
@@ -111,6 +113,14 @@ impl service::LockService for Bare {
         &self,
         _: Request<pb::CheckTokenRequest>,
     ) -> Answer<pb::CheckTokenResponse> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn await_free(&self, _: Request<pb::AwaitFreeRequest>) -> Answer<Self::AwaitFreeStream> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn watch_lock(&self, _: Request<pb::WatchLockRequest>) -> Answer<Self::WatchLockStream> {
         Err(Status::unimplemented("not called"))
     }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
 
-// observePause is between two attempts to go on observing.
+// observePause is the longest one between two attempts to go on observing.
 const observePause = 500 * time.Millisecond
 
 // Election is the fair lock of the same name, with a value that its holder proclaims. A holder that
@@ -141,8 +142,9 @@ func (e *Election) Observe(ctx context.Context, afterRevision uint64) iter.Seq2[
 				yield(Observed{}, err)
 				return
 			}
+			// Observers of a coordinator that died must not come all at once.
 			select {
-			case <-time.After(observePause):
+			case <-time.After(observePause/2 + rand.N(observePause/2)):
 			case <-ctx.Done():
 			}
 		}

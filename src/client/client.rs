@@ -1,11 +1,11 @@
 //! The client and its builder.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     Address, AdminClient, Connector, ElectionClient, Error, LatchClient, LockClient, Observer,
     SemaphoreClient, SessionBuilder, TlsFiles, Token, Transport, dial::Dialled,
-    endpoints::Endpoints,
+    endpoints::Endpoints, free,
 };
 
 /// A client of the coordinators of one store. Cheap to clone. It connects when a session is opened
@@ -72,6 +72,20 @@ impl Client {
     /// Observes an election, from its present leader on, or after a revision if that is not 0.
     pub fn observe(&self, election: impl Into<String>, after_revision: u64) -> Observer {
         Observer::new(self.endpoints.clone(), election.into(), after_revision)
+    }
+
+    /// Waits until a lock has no holder, without acquiring it; any owner may hold it when this
+    /// returns. Goes on at the next endpoint if a coordinator or the connection fails. Fails with
+    /// [`Error::NotGranted`] if the lock is still held after `limit`; without one it waits forever.
+    ///
+    /// Also fails with [`Error::Refused`] if the same request would be refused again. The first
+    /// attempt also fails if no coordinator answers.
+    pub async fn await_free(
+        &self,
+        lock: impl Into<String>,
+        limit: Option<Duration>,
+    ) -> Result<(), Error> {
+        free::await_free(&self.endpoints, lock.into(), limit).await
     }
 
     /// A generated client of `LockAdminService` on a new connection, for locks held by other

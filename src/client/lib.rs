@@ -9,6 +9,7 @@ mod dial;
 mod duration;
 mod endpoints;
 mod error;
+mod free;
 mod guard;
 mod holding;
 mod link;

@@ -12,7 +12,7 @@ use crate::{Error, endpoints::Endpoints};
 pub use lockkeeper_api::pb::observe_response::Event as Observed;
 
 /// Between two attempts to go on.
-const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An observer of an election, see [`Client::observe`](crate::Client::observe).
 #[derive(Debug)]

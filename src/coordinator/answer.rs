@@ -11,6 +11,7 @@ use crate::{
         hand_over::Offered,
         outcome::{Description, NotGranted, TokenChecked, Tried, Waiting},
     },
+    lock_watch::free::LockFree,
     multi::{
         outcome::{ReleasedLock, TriedAll},
         undo::DeliveryAll,
@@ -36,6 +37,8 @@ pub enum Answer {
     Granted(Delivery),
     /// The wait ended without a grant.
     NotGranted(NotGranted),
+    /// The lock was free when the store was asked.
+    LockFree(LockFree),
     /// The outcome of a try.
     Tried(Tried),
     /// The wait for several locks goes on, now in the line of this one.

@@ -14,7 +14,7 @@ use crate::{
     why::Deadlocked,
 };
 
-pub use crate::waiters::seen::Contended;
+pub use crate::{metrics::contention::ContendedName, waiters::seen::Contended};
 
 /// Holdings and waits that are shown of a session.
 const SHOWN_MAX: usize = 1000;
@@ -59,14 +59,26 @@ impl Coordinator {
         self.core.waiters.contended()
     }
 
+    /// The names that were contended most here, the most time waited first; at most 256.
+    pub fn most_contended(&self) -> Vec<ContendedName> {
+        self.core.metrics.contention.all()
+    }
+
+    /// The names with this beginning that calls wait for here, and how many do that are not in the
+    /// store's queue. At most `max`, the longest wait first.
+    pub fn waited_for(&self, prefix: &str, max: usize) -> Vec<(Contended, usize)> {
+        let mut waited = self.contended();
+        waited.retain(|it| it.name.public().starts_with(prefix));
+        let waited = waited.into_iter().take(max).map(|it| {
+            let (_, count) = self.core.waiters.list_for(&it.name, goal(&it), 0);
+            (it, count)
+        });
+        waited.collect()
+    }
+
     /// The first waits for a name here, at most `max` in each mode.
     pub fn waits_for(&self, name: &Contended, max: usize) -> Vec<Standing> {
-        let goal = match name.kind {
-            NameKind::Lock | NameKind::ReadWriteLock => Goal::Lock(Mode::Exclusive),
-            NameKind::Semaphore => Goal::Permits,
-            NameKind::Latch => Goal::Latch,
-        };
-        let (waiters, _) = self.core.waiters.list_for(&name.name, goal, max);
+        let (waiters, _) = self.core.waiters.list_for(&name.name, goal(name), max);
         waiters.iter().map(|waiter| waiter.standing()).collect()
     }
 
@@ -76,5 +88,13 @@ impl Coordinator {
         let looks = stream::iter(names).map(|(name, kind)| self.core.look(name, kind));
         let seen: Vec<_> = looks.buffered(LOOKS_AT_ONCE).try_collect().await?;
         Ok(seen.into_iter().flatten().collect())
+    }
+}
+
+fn goal(name: &Contended) -> Goal {
+    match name.kind {
+        NameKind::Lock | NameKind::ReadWriteLock => Goal::Lock(Mode::Exclusive),
+        NameKind::Semaphore => Goal::Permits,
+        NameKind::Latch => Goal::Latch,
     }
 }

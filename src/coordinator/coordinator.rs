@@ -17,8 +17,8 @@ use crate::{
     attempt_ids::Attempts,
     config::Config,
     core::{Core, YIELDS_MAX},
-    election::followed::Elections,
     events::Events,
+    follow::followed::Follows,
     looks::Looks,
     metrics::families::Shared,
     owner_lock::OwnerLocks,
@@ -73,7 +73,7 @@ impl Coordinator {
     fn start_on(config: Config, scripts: Scripts, connected: Vec<Connected>, tasks: Tasks) -> Self {
         let (subscriptions, wakes) = Subscriptions::of(connected);
         let limits = &config.limits;
-        let events = Events::new();
+        let events = Events::new(Follows::new(subscriptions.clone(), limits.waiters_max));
         let metrics = Shared::default();
         let waiters = Waiters::new(
             subscriptions.clone(),
@@ -83,7 +83,7 @@ impl Coordinator {
             limits.waiters_max,
             Arc::clone(&metrics),
         );
-        let elections = Elections::new(subscriptions, limits.waiters_max);
+        let elections = Follows::new(subscriptions, limits.waiters_max);
         let core = Arc::new(Core {
             scripts,
             sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
@@ -245,6 +245,7 @@ async fn follow(core: Arc<Core>, mut wakes: mpsc::Receiver<Wake>) {
             _ => {
                 core.waiters.follow(&wake);
                 core.elections.follow(&wake);
+                core.events.locks.follow(&wake);
             }
         }
         // What another server does not know is lost, and notices must follow at once.

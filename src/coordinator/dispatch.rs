@@ -54,7 +54,7 @@ pub(crate) async fn run<C: Call>(
     let answer = C::run(core, request, caller).await;
     busy_poll::expect(Next::Operation);
     let (subject, ended) = (C::subject(request), answer.as_ref().map(C::summary));
-    core.metrics.ended(C::METRIC, subject.counts, ended, begun);
+    core.metrics.ended(C::METRIC, subject, ended, begun);
     spans::ended(C::NAME, subject, ended);
     answer
 }

@@ -10,13 +10,15 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use lockkeeper_store::script::{Mode, NameKind, Note};
+use lockkeeper_store::script::{Mode, NameKind, Note, keys};
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self};
 
 use crate::{
     error::{Error, Limit},
+    follow::followed::Follows,
     history::History,
+    lock_watch::look::LockShown,
     types::{Goal, Grant, Holding, LockName, LostReason, Owner, PermitGrant},
 };
 
@@ -67,8 +69,10 @@ pub enum What {
 }
 
 /// The events of one coordinator.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Events {
+    /// The locks that are followed here. An event is a reason to look at its lock.
+    pub(crate) locks: Arc<Follows<LockShown>>,
     watchers: AtomicUsize,
     /// None without a watcher.
     sender: Mutex<Option<broadcast::Sender<Event>>>,
@@ -78,13 +82,18 @@ pub(crate) struct Events {
 // === impl Events ===
 
 impl Events {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::default()
+    pub(crate) fn new(locks: Arc<Follows<LockShown>>) -> Arc<Self> {
+        Arc::new(Self {
+            locks,
+            watchers: AtomicUsize::new(0),
+            sender: Mutex::default(),
+            history: OnceLock::new(),
+        })
     }
 
-    /// Emits an event if there are watchers, or if the history is kept.
+    /// Emits an event if there are watchers, if a lock is followed, or if the history is kept.
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
-        let is_watched = self.watchers.load(Ordering::Relaxed) > 0;
+        let is_watched = self.watchers.load(Ordering::Relaxed) > 0 || self.locks.is_in_use();
         match self.history.get() {
             Some(history) => {
                 let event = event();
@@ -101,6 +110,10 @@ impl Events {
 
     #[cold]
     fn send(&self, event: Event) {
+        if self.locks.is_in_use() {
+            let channel = keys::channel(event.name.store_key());
+            self.locks.hint(&channel, event.what == What::Released);
+        }
         if let Some(sender) = &*self.sender.lock() {
             // Either result is fine: every watcher may have gone.
             let _ = sender.send(event);

@@ -24,12 +24,15 @@ mod election;
 mod end_session;
 mod error;
 mod events;
+mod fleet;
+mod follow;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod history;
 mod latch;
 mod lock;
+mod lock_watch;
 mod looks;
 mod loss;
 mod mailbox;
@@ -67,7 +70,7 @@ pub use self::{
     admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason},
     answer::Answer,
     config::Config,
-    contention::{Contended, SessionShown},
+    contention::{Contended, ContendedName, SessionShown},
     coordinator::{Coordinator, Load},
     election::{
         observe::Observer,
@@ -77,6 +80,7 @@ pub use self::{
     end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},
     events::{Event, What},
+    fleet::{ANNOUNCE_INTERVAL, Announced, Introduction, Others},
     latch::{AwaitLatch, CountDown, LatchDescription, LatchNotOpened, LatchOpened, SetCount},
     lock::{
         delivery::Delivery,
@@ -84,6 +88,11 @@ pub use self::{
         outcome::{Description, HolderSeen, NotGranted, TokenChecked, Tried, WaiterSeen, Waiting},
         request::{Acquire, CheckToken, Release, Renew},
         ticket::TicketRefused,
+    },
+    lock_watch::{
+        changes::{GapReason, GrantEnd},
+        free::{AwaitFree, LockFree},
+        watcher::{LockEvent, LockWatcher},
     },
     mailbox::{MailboxReader, MailboxWriter, mailbox},
     multi::{

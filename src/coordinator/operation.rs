@@ -27,6 +27,7 @@ use crate::{
         outcome::{Description, NotGranted, TokenChecked, Tried},
         request::{Acquire, CheckToken, Release, Renew},
     },
+    lock_watch::free::{AwaitFree, LockFree, await_free},
     metrics::labels::OperationName,
     multi::{
         self,
@@ -337,6 +338,10 @@ operations! {
         await_latch: AwaitLatch(AwaitLatch)
             -> LatchOpened(LatchOpened) or LatchNotOpened(LatchNotOpened) {
             latch::await_latch(core, it, caller), Subject::of(&it.name), |_| Summary::Answered
+        }
+        /// Waits until a lock is free, without acquiring it.
+        await_free: AwaitFree(AwaitFree) -> LockFree(LockFree) or NotGranted(NotGranted) {
+            await_free(core, it, caller), Subject::of(&it.name), |_| Summary::Answered
         }
         /// Waits until the caller leads an election.
         campaign: Campaign(Campaign) -> Elected(Elected) or NotGranted(NotGranted) {

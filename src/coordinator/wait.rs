@@ -119,9 +119,7 @@ pub(crate) async fn next<P: Progress>(
     let time_is_up = || stops.deadline.is_some_and(|at| Instant::now() >= at);
     tokio::select! {
         biased;
-        () = stops.progress.gone() => Next::End(Ok(NotGranted::cancelled())),
-        () = stops.session_ended() => Next::End(Err(Error::SessionNotFound)),
-        () = core.draining.cancelled() => Next::End(Err(Error::Draining)),
+        ended = stops.stopped(core) => Next::End(ended),
         () = elapsed(timer), if timer.is_some() => {
             if time_is_up() {
                 Next::End(Ok(NotGranted::timed_out(place.standing().holder)))
@@ -188,6 +186,21 @@ impl<'a, P: Progress> WaitContext<'a, P> {
             _counted: counted,
             span: trace_span!(target: TARGET, "wait", lockkeeper.wait.position = Empty),
         })
+    }
+
+    /// Resolves when the wait is to end before its deadline.
+    pub(crate) async fn stopped(&self, core: &Core) -> Result<NotGranted, Error> {
+        tokio::select! {
+            biased;
+            () = self.progress.gone() => Ok(NotGranted::cancelled()),
+            () = self.session_ended() => Err(Error::SessionNotFound),
+            () = core.draining.cancelled() => Err(Error::Draining),
+        }
+    }
+
+    /// Resolves at the deadline.
+    pub(crate) async fn timed_out(&self) {
+        elapsed(self.deadline).await;
     }
 
     async fn session_ended(&self) {

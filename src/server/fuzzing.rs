@@ -14,6 +14,7 @@ use tower::ServiceExt as _;
 use crate::{
     admin::{self, Admin},
     config::Settings,
+    fleet::Fleet,
     grpc,
     hosts::AllowedHosts,
     layers::grpc_config,
@@ -22,7 +23,7 @@ use crate::{
 
 /// Serves a call of `Session` with this body until its end. Returns the body of the answer.
 pub async fn session(coordinator: &Coordinator, body: Bytes) -> Bytes {
-    let config = grpc_config(&Settings::default());
+    let config = grpc_config(&Settings::default(), &Fleet::default());
     grpc::fuzzing::session(coordinator, &Access::open(), config, body).await
 }
 
@@ -31,7 +32,7 @@ pub async fn call(coordinator: &Coordinator, request: Request<Body>) -> Response
     let services = grpc::services(
         coordinator,
         StoreProbe::new(coordinator.clone()),
-        grpc_config(&Settings::default()),
+        grpc_config(&Settings::default(), &Fleet::default()),
         &Access::open(),
         &grpc::Metrics::default(),
     );
@@ -46,6 +47,7 @@ pub async fn admin(coordinator: &Coordinator, mut request: Request<Body>) -> Res
         allow_force_release: true,
         authenticates_metrics: false,
         hosts: AllowedHosts::new(&[], Some(([127, 0, 0, 1], 7626).into())),
+        fleet: Fleet::default(),
     };
     let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 50_000));
     request.extensions_mut().insert(ConnectInfo(peer));

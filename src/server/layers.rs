@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::{
     admin,
     config::{ReplicaAcks, Settings},
+    fleet::Fleet,
     grpc::{self, listen},
     hosts::AllowedHosts,
     process::rlimit,
@@ -85,16 +86,17 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
     }
 }
 
-pub(crate) fn admin_config(settings: &Settings) -> admin::Config {
+pub(crate) fn admin_config(settings: &Settings, fleet: &Fleet) -> admin::Config {
     let admin = &settings.admin;
     admin::Config {
         allow_force_release: admin.allow_force_release,
         authenticates_metrics: admin.authenticate_metrics,
         hosts: AllowedHosts::new(&admin.allowed_hosts, admin.listen.0),
+        fleet: fleet.clone(),
     }
 }
 
-pub(crate) fn grpc_config(settings: &Settings) -> grpc::Config {
+pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet) -> grpc::Config {
     let Settings { server, limits, .. } = settings;
     let hosts = AllowedHosts::new(&server.allowed_hosts, server.listen.0);
     grpc::Config {
@@ -116,6 +118,7 @@ pub(crate) fn grpc_config(settings: &Settings) -> grpc::Config {
         connection_streams_max: limits.connection_streams_max,
         operations_per_session_max: limits.operations_per_session_max,
         header_list_bytes_max: limits.header_list_bytes_max,
+        fleet: fleet.clone(),
     }
 }
 

@@ -1,14 +1,16 @@
-//! The coordinator as a process. [`grpc`] is its API, [`admin`] the port beside it; [`config`] has
-//! the settings, [`telemetry`] logs and traces. The wiring connects the layers: [`run`].
+//! The coordinator as a process. [`grpc`] is its API, [`admin`] the port beside it; [`fleet`] asks
+//! the other coordinators; [`config`] has the settings, [`telemetry`] logs and traces. The wiring
+//! connects the layers: [`run`].
 
 pub mod admin;
 mod admission;
 pub mod config;
+pub mod fleet;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod grpc;
-pub mod hosts;
+mod hosts;
 mod layers;
 pub mod probe;
 mod process;

@@ -4,6 +4,7 @@
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use futures::future::join;
 use lockkeeper_access::Access;
 use lockkeeper_base::{metrics::Registrar, tasks::spawn_detached};
 use lockkeeper_coordinator::Coordinator;
@@ -25,6 +26,7 @@ use tracing::{info, warn};
 use crate::{
     admin::{self, Admin},
     config::{Settings, Sources, StoreUrl},
+    fleet::{self, Fleet},
     grpc::{
         self,
         listen::{self, Listeners, Tls, UnixSocket},
@@ -106,10 +108,11 @@ async fn serve_on(
             .map_err(|problem| misconfigured("session.secret_file", &problem))?,
     };
     let probe = StoreProbe::new(coordinator.clone());
+    let fleet = fleet_of(&settings, &coordinator, &listeners)?;
     let services = grpc::services(
         &coordinator,
         probe.clone(),
-        grpc_config(&settings),
+        grpc_config(&settings, &fleet),
         &access,
         &calls,
     )?;
@@ -121,7 +124,7 @@ async fn serve_on(
         lost.register(&mut Registrar::new(&mut metrics));
         let metrics = admin::Metrics::new(metrics);
         let access = access.at(security::admin_port(&settings));
-        let config = admin_config(&settings);
+        let config = admin_config(&settings, &fleet);
         let admin = Admin::new(coordinator.clone(), probe, access, metrics, config);
         serve_admin(admin, listener, drained.clone().cancelled_owned())?;
     }
@@ -131,6 +134,7 @@ async fn serve_on(
         drained.clone().cancelled_owned(),
     );
     tokio::pin!(server);
+    spawn_detached("announce", fleet.clone().announce());
     systemd::ready();
     tokio::select! {
         ended = &mut server => ended?,
@@ -138,7 +142,7 @@ async fn serve_on(
             info!(?grace, "draining");
             systemd::stopping();
             let begun = tokio::time::Instant::now();
-            drain(&coordinator, &drained, &mut server, begun, grace).await?;
+            drain(&coordinator, &fleet, &drained, &mut server, begun, grace).await?;
         }
     }
     Ok(())
@@ -218,6 +222,30 @@ fn listeners(
     })
 }
 
+/// The other coordinators, if this one has an address for them.
+fn fleet_of(
+    settings: &Settings,
+    coordinator: &Coordinator,
+    listeners: &Listeners,
+) -> anyhow::Result<Fleet> {
+    let config = &settings.fleet;
+    if config.address.is_empty() {
+        return Ok(Fleet::default());
+    }
+    let tcp = listeners.tcp.as_ref();
+    let port = tcp.map(|(tcp, _)| tcp.local_addr()).transpose()?;
+    let has_tls = tcp.is_some_and(|(_, tls)| tls.is_some());
+    let ca = (!config.ca_file.as_os_str().is_empty()).then(|| std::fs::read(&config.ca_file));
+    let ca = ca.transpose();
+    let ca = ca.map_err(|problem| misconfigured("fleet.ca_file", &problem))?;
+    let config = fleet::Config {
+        address: config.url(port.map_or(0, |it| it.port()), has_tls),
+        allow_plaintext: settings.auth.allow_plaintext,
+        connect: fleet::connect(ca, config.server_name.clone()),
+    };
+    Ok(Fleet::new(coordinator, config))
+}
+
 /// Logs the addresses, with a command to try.
 fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
     let Listeners { tcp, unix } = listeners;
@@ -241,6 +269,7 @@ fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
 /// for operations in progress.
 async fn drain<E: std::error::Error + Send + Sync + 'static>(
     coordinator: &Coordinator,
+    fleet: &Fleet,
     drained: &tokio_util::sync::CancellationToken,
     server: &mut (impl Future<Output = Result<(), E>> + Unpin),
     begun: tokio::time::Instant,
@@ -249,7 +278,7 @@ async fn drain<E: std::error::Error + Send + Sync + 'static>(
     let left = || grace.saturating_sub(begun.elapsed());
     tokio::select! {
         ended = &mut *server => return Ok(ended?),
-        () = coordinator.drain(grace / 2) => {}
+        _ = join(coordinator.drain(grace / 2), fleet.leave()) => {}
     }
     drained.cancel();
     if tokio::time::timeout(left(), server).await.is_err() {

@@ -54,6 +54,8 @@ macro_rules! service {
         impl LockService for Service {
             type SessionStream = Responses;
             type AcquireStream = Nothing<pb::AcquireResponse>;
+            type AwaitFreeStream = Nothing<pb::AwaitFreeResponse>;
+            type WatchLockStream = Nothing<pb::WatchLockResponse>;
             type AcquireAllStream = Nothing<pb::AcquireAllResponse>;
 
             async fn session(
@@ -83,6 +85,8 @@ service! {
     release_all: ReleaseAllRequest => pb::ReleaseAllResponse;
     describe: DescribeRequest => pb::DescribeResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
+    await_free: AwaitFreeRequest => Self::AwaitFreeStream;
+    watch_lock: WatchLockRequest => Self::WatchLockStream;
     explain: ExplainRequest => pb::ExplainResponse;
     request_yield: RequestYieldRequest => pb::RequestYieldResponse;
     offer: OfferRequest => pb::OfferResponse;

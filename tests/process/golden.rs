@@ -29,6 +29,8 @@ const STORY: &[&str] = &[
     "why a",
     "why a --output text",
     "check-token a 5",
+    "wait a --wait 10ms",
+    "wait a --wait 0s --output text",
     "release a --owner me",
     "release a --owner you",
     "acquire-all b c --owner me",
@@ -62,8 +64,11 @@ const STORY: &[&str] = &[
     "release-all e never --owner me",
     "release-all e f never --owner me --output text",
     "describe never",
+    "wait never",
+    "wait never --output text",
     "check-token never 5",
     "force-release never --reason maintenance --yes",
+    "top --output text --by name --prefix never",
     "semaphore set s 3",
     "semaphore set s 4 --only-if-absent",
     "semaphore try-acquire s --owner you",
@@ -141,6 +146,7 @@ const COMMANDS: &[&str] = &[
     "elect",
     "acquire",
     "try-acquire",
+    "wait",
     "release",
     "renew",
     "acquire-all",
@@ -166,6 +172,8 @@ const COMMANDS: &[&str] = &[
     "check-token",
     "yield",
     "list",
+    "top",
+    "coordinators",
     "sessions",
     "watch",
     "force-release",
@@ -230,6 +238,30 @@ async fn the_answers_while_sessions_hold_and_wait() {
     }
     drop(running);
     expect("meanwhile.txt", &seen);
+}
+
+#[tokio::test]
+async fn the_events_of_one_lock() {
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let mut seen = String::new();
+    for format in ["json", "text"] {
+        let line = format!("watch one --output {format}");
+        writeln!(seen, "$ lockkeeper {line}").unwrap();
+        let mut watch = start(&coordinator, &line);
+        let mut events = BufReader::new(watch.stdout.take().unwrap()).lines();
+        // The state; then a grant; then its end, and that the lock is free.
+        for (what, lines) in [("", 1), ("try-acquire", 1), ("release", 2)] {
+            if !what.is_empty() {
+                let call = start(&coordinator, &format!("{what} one --owner me"));
+                assert!(call.wait_with_output().await.unwrap().status.success());
+            }
+            for _ in 0..lines {
+                let event = events.next_line().await.unwrap().unwrap();
+                writeln!(seen, "{}", stable(&event)).unwrap();
+            }
+        }
+    }
+    expect("lock_events.txt", &seen);
 }
 
 #[tokio::test]

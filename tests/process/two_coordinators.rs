@@ -6,10 +6,10 @@ use lockkeeper_api::pb::LostReason;
 
 use crate::{
     coordinator::Coordinator,
-    redis_server::RedisServer,
+    redis_server::{RedisServer, eventually},
     steps::{
         HAND_OVER_MAX, LEASE, between, expect_no_trace, expect_serving, judged_by_time, lease_end,
-        millis, open_with_lease, secs, settings_on, timed_wait, waiter_count,
+        lockkeeper, millis, open_with_lease, secs, settings_on, timed_wait, waiter_count,
     },
 };
 
@@ -155,4 +155,48 @@ async fn a_thousand_locks_and_waits_survive_a_killed_coordinator() {
     waiting.close().await.unwrap();
     expect_no_trace(&redis).await;
     expect_serving(&b).await;
+}
+
+#[tokio::test]
+async fn the_commands_show_all_coordinators_and_name_one_that_is_gone() {
+    let redis = RedisServer::start().await;
+    let settings = settings_on(&redis.url()).with("fleet.address", "127.0.0.1");
+    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let mut session = b.client().await.open().await;
+    session.acquire("build").await;
+    let said = async |arguments: &[&str]| {
+        let output = lockkeeper(&a, arguments).output().await.unwrap();
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(output.status.success(), "{arguments:?}: {texts:?}");
+        texts
+    };
+    eventually("they know each other", || async {
+        said(&["coordinators"]).await[0].lines().count() == 2
+    })
+    .await;
+    let at_b = format!("coordinator={}", b.url());
+    let [sessions, missing] = said(&["sessions"]).await;
+    assert!(
+        sessions.contains(&at_b) && missing.is_empty(),
+        "{sessions}{missing}"
+    );
+    let [sessions, _] = said(&["sessions", "--this-coordinator"]).await;
+    assert_eq!(sessions, "");
+
+    b.kill();
+    let [sessions, missing] = said(&["sessions"]).await;
+    assert_eq!(sessions, "");
+    let expected = format!(
+        "lockkeeper: could not ask {}: it cannot be reached: ",
+        b.url()
+    );
+    assert!(missing.starts_with(&expected), "{missing}");
+    // It starts again under the same address.
+    let mut b = b;
+    b.restart_on_same_address().await;
+    eventually("it is known again", || async {
+        let [coordinators, _] = said(&["coordinators"]).await;
+        coordinators.contains(&b.url())
+    })
+    .await;
 }

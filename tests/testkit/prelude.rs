@@ -31,7 +31,8 @@ fields! {
             AcquireAllRequest TryAcquirePermitsRequest AcquirePermitsRequest RenewPermitsRequest;
 
     Within { fn within(wait: Duration) } sets wait_timeout: Some(proto(wait)),
-        of AcquireRequest AcquireAllRequest AcquirePermitsRequest AwaitLatchRequest;
+        of AcquireRequest AcquireAllRequest AcquirePermitsRequest AwaitLatchRequest
+            AwaitFreeRequest;
 
     InMode { fn in_mode(mode: LockMode) } sets mode: mode.into(),
         of TryAcquireRequest AcquireRequest RenewRequest ReleaseRequest;
@@ -92,5 +93,5 @@ macro_rules! named {
 named! {
     TryAcquireRequest AcquireRequest RenewRequest ReleaseRequest
     TryAcquirePermitsRequest AcquirePermitsRequest ReleasePermitsRequest RenewPermitsRequest
-    SetPermitsRequest SetCountRequest CountDownRequest AwaitLatchRequest
+    SetPermitsRequest SetCountRequest CountDownRequest AwaitLatchRequest AwaitFreeRequest
 }

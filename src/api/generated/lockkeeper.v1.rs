@@ -270,6 +270,14 @@ pub struct ListLocksRequest {
     /// page.
     #[prost(string, tag = "3")]
     pub page_token: ::prost::alloc::string::String,
+    /// Whether `waiter_count` is to include the waiters on the other coordinators.
+    #[prost(bool, tag = "4")]
+    pub fleet: bool,
+    /// Only names that calls wait for on the queried coordinator, each with its kind and the number of
+    /// these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
+    /// store is not asked.
+    #[prost(bool, tag = "5")]
+    pub waited_for_here: bool,
 }
 /// See LockAdminService.ListLocks.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -280,6 +288,9 @@ pub struct ListLocksResponse {
     /// The token of the next page; empty if this is the last page.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
+    /// The coordinators whose waiters are missing.
+    #[prost(message, repeated, tag = "3")]
+    pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
 }
 /// LockSummary is a name in use, as the store shows it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -308,7 +319,7 @@ pub struct LockSummary {
     #[prost(uint64, tag = "7")]
     pub last_fencing_token: u64,
     /// The number of waiters: for FAIR locks, in the whole store; for other modes and kinds, on the
-    /// queried coordinator.
+    /// queried coordinator, or with `fleet` on all coordinators that answered.
     #[prost(uint32, tag = "8")]
     pub waiter_count: u32,
     /// For a semaphore: the total number of permits.
@@ -321,15 +332,72 @@ pub struct LockSummary {
     #[prost(uint32, tag = "11")]
     pub count: u32,
 }
+/// See LockAdminService.ListCoordinators.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCoordinatorsRequest {
+    /// Whether to ask the other coordinators of the store too.
+    #[prost(bool, tag = "1")]
+    pub fleet: bool,
+}
+/// See LockAdminService.ListCoordinators.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListCoordinatorsResponse {
+    /// The queried coordinator, then the others that answered.
+    #[prost(message, repeated, tag = "1")]
+    pub coordinators: ::prost::alloc::vec::Vec<CoordinatorSummary>,
+    /// The others that did not answer.
+    #[prost(message, repeated, tag = "2")]
+    pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
+}
+/// CoordinatorSummary is a coordinator that answered.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CoordinatorSummary {
+    /// The address at which other coordinators reach it (`fleet.address`). If that is not known, its
+    /// id, a new one at each start.
+    #[prost(string, tag = "1")]
+    pub coordinator: ::prost::alloc::string::String,
+    /// Its version.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    /// The time since its start.
+    #[prost(message, optional, tag = "3")]
+    pub up_for: ::core::option::Option<::prost_types::Duration>,
+    /// Why it does not accept new work; empty if it does.
+    #[prost(string, tag = "4")]
+    pub not_ready_reason: ::prost::alloc::string::String,
+    /// The number of its sessions, live and detached.
+    #[prost(uint32, tag = "5")]
+    pub session_count: u32,
+    /// The number of calls that wait on it.
+    #[prost(uint32, tag = "6")]
+    pub waiter_count: u32,
+}
+/// UnaskedCoordinator is a coordinator of the store that did not answer, so that what only it knows
+/// is missing from the response.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnaskedCoordinator {
+    /// Same as in CoordinatorSummary; empty if the other coordinators are not known.
+    #[prost(string, tag = "1")]
+    pub coordinator: ::prost::alloc::string::String,
+    /// Its version; empty if it is not known.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    /// Why it did not answer.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+}
 /// See LockAdminService.ListSessions.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListSessionsRequest {
-    /// The maximum number of entries. 0 means 100; more than 1,000 means 1,000.
+    /// The maximum number of entries of each coordinator. 0 means 100; more than 1,000 means 1,000.
     #[prost(uint32, tag = "1")]
     pub page_size: u32,
     /// The `next_page_token` of the previous page. Empty: the first page.
     #[prost(string, tag = "2")]
     pub page_token: ::prost::alloc::string::String,
+    /// Whether to list the sessions of the other coordinators too.
+    #[prost(bool, tag = "3")]
+    pub fleet: bool,
 }
 /// See LockAdminService.ListSessions.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -340,11 +408,14 @@ pub struct ListSessionsResponse {
     /// The token of the next page; empty if this is the last page.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
-    /// The total number of sessions on this coordinator.
+    /// The total number of sessions on the coordinators that answered.
     #[prost(uint32, tag = "3")]
     pub session_count: u32,
+    /// The coordinators whose sessions are missing.
+    #[prost(message, repeated, tag = "4")]
+    pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
 }
-/// SessionSummary is a session of this coordinator.
+/// SessionSummary is a session of a coordinator.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionSummary {
     /// Same as in Holder.
@@ -360,7 +431,7 @@ pub struct SessionSummary {
     /// Whether the session has a stream.
     #[prost(enumeration = "SessionPhase", tag = "4")]
     pub phase: i32,
-    /// The time for which this coordinator has known the session.
+    /// The time for which its coordinator has known the session.
     #[prost(message, optional, tag = "5")]
     pub age: ::core::option::Option<::prost_types::Duration>,
     /// The lease of the session's watched grants.
@@ -379,6 +450,9 @@ pub struct SessionSummary {
     /// domain socket. It may be the address of a proxy.
     #[prost(string, tag = "10")]
     pub peer_address: ::prost::alloc::string::String,
+    /// The coordinator of the session, as in CoordinatorSummary. Set only with `fleet`.
+    #[prost(string, tag = "11")]
+    pub coordinator: ::prost::alloc::string::String,
 }
 /// See LockAdminService.ForceRelease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -442,12 +516,15 @@ pub struct WatchRequest {
     /// Only names that begin with this prefix. Empty: all names.
     #[prost(string, tag = "1")]
     pub prefix: ::prost::alloc::string::String,
+    /// Whether to stream the events of the other coordinators too.
+    #[prost(bool, tag = "2")]
+    pub fleet: bool,
 }
 /// See LockAdminService.Watch.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchResponse {
     /// A part of a snapshot, or one event.
-    #[prost(oneof = "watch_response::Event", tags = "1, 2")]
+    #[prost(oneof = "watch_response::Event", tags = "1, 2, 3")]
     pub event: ::core::option::Option<watch_response::Event>,
 }
 /// Nested message and enum types in `WatchResponse`.
@@ -461,13 +538,17 @@ pub mod watch_response {
         /// An event.
         #[prost(message, tag = "2")]
         Delta(super::WatchDelta),
+        /// A coordinator whose events are missing from now on, until a new snapshot of it follows. Sent
+        /// only if `fleet` is requested.
+        #[prost(message, tag = "3")]
+        Unasked(super::UnaskedCoordinator),
     }
 }
-/// WatchSnapshot is a part of a snapshot: the grants of the sessions of this coordinator, and the
+/// WatchSnapshot is a part of a snapshot: the grants of the sessions of one coordinator, and the
 /// waiters on it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchSnapshot {
-    /// Whether this is the first part. It replaces everything received before.
+    /// Whether this is the first part. It replaces everything received before of the coordinator.
     #[prost(bool, tag = "1")]
     pub first: bool,
     /// Whether this is the last part.
@@ -476,6 +557,9 @@ pub struct WatchSnapshot {
     /// The grants, each as if it had just been granted, and the waits, each as if it had just begun.
     #[prost(message, repeated, tag = "3")]
     pub entries: ::prost::alloc::vec::Vec<WatchDelta>,
+    /// The coordinator, as in CoordinatorSummary. Set only with `fleet`.
+    #[prost(string, tag = "4")]
+    pub coordinator: ::prost::alloc::string::String,
 }
 /// WatchDelta is an event that concerns one name. `session_digest`, `owner` and `mode` together
 /// identify the grant or the wait.
@@ -517,6 +601,68 @@ pub struct WatchDelta {
     /// The note of the grant; unset for a wait, for permits, and if there is none.
     #[prost(message, optional, tag = "12")]
     pub note: ::core::option::Option<Note>,
+    /// The coordinator of the event, as in CoordinatorSummary. Set only with `fleet`.
+    #[prost(string, tag = "13")]
+    pub coordinator: ::prost::alloc::string::String,
+}
+/// See LockAdminService.ListContention.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListContentionRequest {
+    /// Lists only names that begin with this prefix; empty: all names.
+    #[prost(string, tag = "1")]
+    pub prefix: ::prost::alloc::string::String,
+}
+/// See LockAdminService.ListContention.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListContentionResponse {
+    /// The names, the most time waited first; at most 256.
+    #[prost(message, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<ContendedName>,
+}
+/// ContendedName is how much a lock or a semaphore is contended on this coordinator.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContendedName {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The time since it is counted.
+    #[prost(message, optional, tag = "2")]
+    pub counted_for: ::core::option::Option<::prost_types::Duration>,
+    /// The waits that began.
+    #[prost(uint64, tag = "3")]
+    pub wait_count: u64,
+    /// The time waited, of waits that have ended.
+    #[prost(message, optional, tag = "4")]
+    pub waited: ::core::option::Option<::prost_types::Duration>,
+    /// The tries and waits that ended without a grant, because the name was not available.
+    #[prost(uint64, tag = "5")]
+    pub refusal_count: u64,
+    /// The grants of sessions that have ended.
+    #[prost(uint64, tag = "6")]
+    pub hold_count: u64,
+    /// The time for which these were held.
+    #[prost(message, optional, tag = "7")]
+    pub held: ::core::option::Option<::prost_types::Duration>,
+    /// The same by the client names of the sessions: 8 names, and the others together under an empty
+    /// one.
+    #[prost(message, repeated, tag = "8")]
+    pub holders: ::prost::alloc::vec::Vec<ContendedHolder>,
+    /// The calls that wait now.
+    #[prost(uint32, tag = "9")]
+    pub waiter_count: u32,
+}
+/// ContendedHolder is a share of the time for which a name was held.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContendedHolder {
+    /// The client name of the sessions; empty for sessions without one.
+    #[prost(string, tag = "1")]
+    pub client_name: ::prost::alloc::string::String,
+    /// Their grants that have ended.
+    #[prost(uint64, tag = "2")]
+    pub hold_count: u64,
+    /// The time for which these were held.
+    #[prost(message, optional, tag = "3")]
+    pub held: ::core::option::Option<::prost_types::Duration>,
 }
 /// NameKind is the kind of object that a name denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -776,8 +922,42 @@ pub mod lock_admin_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockAdminService", "ListLocks"));
             self.inner.unary(req, path, codec).await
         }
-        /// Lists the sessions of this coordinator, live and detached, in the order of their digests.
-        /// Requires the `admin` right for all names. Read-only.
+        /// Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+        /// all names. Read-only.
+        ///
+        /// Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+        /// With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+        /// bearer token, and each judges by its own rules what the caller may see. None of them is waited
+        /// for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+        /// in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+        pub async fn list_coordinators(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListCoordinatorsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCoordinatorsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockAdminService/ListCoordinators",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("lockkeeper.v1.LockAdminService", "ListCoordinators"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+        /// `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
         pub async fn list_sessions(
             &mut self,
             request: impl tonic::IntoRequest<super::ListSessionsRequest>,
@@ -801,6 +981,37 @@ pub mod lock_admin_service_client {
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new("lockkeeper.v1.LockAdminService", "ListSessions"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists the locks and semaphores that are contended most on this coordinator: how often and how
+        /// long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+        /// most 256 names are counted: a new one takes the place of the least contended. A name is counted
+        /// from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+        /// at 0 with the coordinator. Read-only.
+        pub async fn list_contention(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListContentionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListContentionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockAdminService/ListContention",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("lockkeeper.v1.LockAdminService", "ListContention"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -892,6 +1103,8 @@ pub mod lock_admin_service_client {
         /// on it. Events also cover grants and releases without a session, but not the end of their
         /// leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
         /// that it missed.
+        /// With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+        /// of its own. A coordinator that appears later is added within 5 s.
         /// A repeat starts with a new snapshot. Read-only.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
@@ -951,13 +1164,40 @@ pub mod lock_admin_service_server {
             tonic::Response<super::ListLocksResponse>,
             tonic::Status,
         >;
-        /// Lists the sessions of this coordinator, live and detached, in the order of their digests.
-        /// Requires the `admin` right for all names. Read-only.
+        /// Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+        /// all names. Read-only.
+        ///
+        /// Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+        /// With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+        /// bearer token, and each judges by its own rules what the caller may see. None of them is waited
+        /// for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+        /// in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+        async fn list_coordinators(
+            &self,
+            request: tonic::Request<super::ListCoordinatorsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCoordinatorsResponse>,
+            tonic::Status,
+        >;
+        /// Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+        /// `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
         async fn list_sessions(
             &self,
             request: tonic::Request<super::ListSessionsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListSessionsResponse>,
+            tonic::Status,
+        >;
+        /// Lists the locks and semaphores that are contended most on this coordinator: how often and how
+        /// long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+        /// most 256 names are counted: a new one takes the place of the least contended. A name is counted
+        /// from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+        /// at 0 with the coordinator. Read-only.
+        async fn list_contention(
+            &self,
+            request: tonic::Request<super::ListContentionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListContentionResponse>,
             tonic::Status,
         >;
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
@@ -1018,6 +1258,8 @@ pub mod lock_admin_service_server {
         /// on it. Events also cover grants and releases without a session, but not the end of their
         /// leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
         /// that it missed.
+        /// With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+        /// of its own. A coordinator that appears later is added within 5 s.
         /// A repeat starts with a new snapshot. Read-only.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
@@ -1152,6 +1394,52 @@ pub mod lock_admin_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/lockkeeper.v1.LockAdminService/ListCoordinators" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListCoordinatorsSvc<T: LockAdminService>(pub Arc<T>);
+                    impl<
+                        T: LockAdminService,
+                    > tonic::server::UnaryService<super::ListCoordinatorsRequest>
+                    for ListCoordinatorsSvc<T> {
+                        type Response = super::ListCoordinatorsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListCoordinatorsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockAdminService>::list_coordinators(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListCoordinatorsSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/lockkeeper.v1.LockAdminService/ListSessions" => {
                     #[allow(non_camel_case_types)]
                     struct ListSessionsSvc<T: LockAdminService>(pub Arc<T>);
@@ -1183,6 +1471,52 @@ pub mod lock_admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSessionsSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockAdminService/ListContention" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListContentionSvc<T: LockAdminService>(pub Arc<T>);
+                    impl<
+                        T: LockAdminService,
+                    > tonic::server::UnaryService<super::ListContentionRequest>
+                    for ListContentionSvc<T> {
+                        type Response = super::ListContentionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListContentionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockAdminService>::list_contention(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListContentionSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -2050,6 +2384,234 @@ pub struct ClaimResponse {
     /// The grant, with a new fencing token.
     #[prost(message, optional, tag = "1")]
     pub grant: ::core::option::Option<Grant>,
+}
+/// See LockService.AwaitFree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AwaitFreeRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The session whose end also ends the wait; may be empty.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The maximum time to wait; zero checks once. Unset: until the RPC's deadline, or without limit
+    /// if it has none. A frame has no deadline.
+    #[prost(message, optional, tag = "3")]
+    pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.AwaitFree.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AwaitFreeResponse {
+    /// What happened.
+    #[prost(oneof = "await_free_response::Event", tags = "1, 2, 3")]
+    pub event: ::core::option::Option<await_free_response::Event>,
+}
+/// Nested message and enum types in `AwaitFreeResponse`.
+pub mod await_free_response {
+    /// What happened.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// The lock is held; the call waits. `position` is 0, because the call is in no queue.
+        #[prost(message, tag = "1")]
+        Waiting(super::Waiting),
+        /// The lock was free when the store was read. The last message.
+        #[prost(message, tag = "2")]
+        Free(super::LockFree),
+        /// The wait ended while the lock was held. The last message.
+        #[prost(message, tag = "3")]
+        NotFree(super::NotGranted),
+    }
+}
+/// See LockService.WatchLock.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchLockRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// See LockService.WatchLock.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchLockResponse {
+    /// What happened.
+    #[prost(oneof = "watch_lock_response::Event", tags = "1, 2, 3, 4, 5, 6")]
+    pub event: ::core::option::Option<watch_lock_response::Event>,
+}
+/// Nested message and enum types in `WatchLockResponse`.
+pub mod watch_lock_response {
+    /// What happened.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// The lock when the watch began. The first message.
+        #[prost(message, tag = "1")]
+        State(super::LockState),
+        /// An owner was granted the lock.
+        #[prost(message, tag = "2")]
+        Granted(super::LockGranted),
+        /// A grant has ended.
+        #[prost(message, tag = "3")]
+        Ended(super::LockEnded),
+        /// Nobody holds the lock any more.
+        #[prost(message, tag = "4")]
+        Free(super::LockFree),
+        /// The number of known waiters has changed.
+        #[prost(message, tag = "5")]
+        Waiters(super::LockWaiters),
+        /// Something may not have been seen.
+        #[prost(message, tag = "6")]
+        Gap(super::LockGap),
+    }
+}
+/// LockState is a lock at the moment the store was read.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LockState {
+    /// The holders, at most the first 100; empty if the lock is free.
+    #[prost(message, repeated, tag = "1")]
+    pub holders: ::prost::alloc::vec::Vec<Holder>,
+    /// The number of holders.
+    #[prost(uint32, tag = "2")]
+    pub holder_count: u32,
+    /// The number of waiters, as in LockWaiters.
+    #[prost(uint32, tag = "3")]
+    pub waiter_count: u32,
+    /// The fencing token of the newest grant; 0 if none is known.
+    #[prost(uint64, tag = "4")]
+    pub last_fencing_token: u64,
+}
+/// LockGranted is a grant that was seen.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LockGranted {
+    /// The holder.
+    #[prost(message, optional, tag = "1")]
+    pub holder: ::core::option::Option<Holder>,
+    /// The fencing token of the newest grant: that of this one, unless its mode is READ or a Redisson
+    /// client made it.
+    #[prost(uint64, tag = "2")]
+    pub fencing_token: u64,
+}
+/// LockEnded is the end of a grant.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LockEnded {
+    /// The holder, as it was last seen.
+    #[prost(message, optional, tag = "1")]
+    pub holder: ::core::option::Option<Holder>,
+    /// The fencing token, as in LockGranted.
+    #[prost(uint64, tag = "2")]
+    pub fencing_token: u64,
+    /// How the grant ended, as far as that is known.
+    #[prost(enumeration = "GrantEnd", tag = "3")]
+    pub end: i32,
+    /// The reason that was given, for people; set only with FORCE_RELEASED and PREEMPTED.
+    #[prost(string, tag = "4")]
+    pub detail: ::prost::alloc::string::String,
+}
+/// LockWaiters is the number of known waiters: for FAIR locks, all waiters in the store; for other
+/// modes, only waiters on the queried coordinator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockWaiters {
+    /// The number.
+    #[prost(uint32, tag = "1")]
+    pub waiter_count: u32,
+}
+/// LockGap reports that something may not have been seen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockGap {
+    /// Why.
+    #[prost(enumeration = "LockGapReason", tag = "1")]
+    pub reason: i32,
+}
+/// LockFree reports a lock that had no holder when the store was read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockFree {
+    /// The fencing token of the newest grant; 0 if none is known.
+    #[prost(uint64, tag = "1")]
+    pub last_fencing_token: u64,
+}
+/// GrantEnd is how a grant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum GrantEnd {
+    /// Not used.
+    Unspecified = 0,
+    /// A release was announced since the lock was last read.
+    Released = 1,
+    /// The lease was over.
+    Expired = 2,
+    /// An operator force-released the lock.
+    ForceReleased = 3,
+    /// The lock was preempted after a request to yield it.
+    Preempted = 4,
+    /// It ended before its lease without an announcement: a FAIR lock was released with nobody in its
+    /// queue, one of several readers released its hold, or the key was deleted or lost.
+    Unannounced = 5,
+}
+impl GrantEnd {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "GRANT_END_UNSPECIFIED",
+            Self::Released => "GRANT_END_RELEASED",
+            Self::Expired => "GRANT_END_EXPIRED",
+            Self::ForceReleased => "GRANT_END_FORCE_RELEASED",
+            Self::Preempted => "GRANT_END_PREEMPTED",
+            Self::Unannounced => "GRANT_END_UNANNOUNCED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "GRANT_END_UNSPECIFIED" => Some(Self::Unspecified),
+            "GRANT_END_RELEASED" => Some(Self::Released),
+            "GRANT_END_EXPIRED" => Some(Self::Expired),
+            "GRANT_END_FORCE_RELEASED" => Some(Self::ForceReleased),
+            "GRANT_END_PREEMPTED" => Some(Self::Preempted),
+            "GRANT_END_UNANNOUNCED" => Some(Self::Unannounced),
+            _ => None,
+        }
+    }
+}
+/// LockGapReason is why something may not have been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LockGapReason {
+    /// Not used.
+    Unspecified = 0,
+    /// Grants began and ended between two reads. The newest fencing token shows it.
+    Folded = 1,
+    /// Announcements may have been missed, such as after a reconnect.
+    Unheard = 2,
+    /// The store could not be read.
+    StoreUnreachable = 3,
+    /// The caller has read too slowly.
+    Behind = 4,
+}
+impl LockGapReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LOCK_GAP_REASON_UNSPECIFIED",
+            Self::Folded => "LOCK_GAP_REASON_FOLDED",
+            Self::Unheard => "LOCK_GAP_REASON_UNHEARD",
+            Self::StoreUnreachable => "LOCK_GAP_REASON_STORE_UNREACHABLE",
+            Self::Behind => "LOCK_GAP_REASON_BEHIND",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LOCK_GAP_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "LOCK_GAP_REASON_FOLDED" => Some(Self::Folded),
+            "LOCK_GAP_REASON_UNHEARD" => Some(Self::Unheard),
+            "LOCK_GAP_REASON_STORE_UNREACHABLE" => Some(Self::StoreUnreachable),
+            "LOCK_GAP_REASON_BEHIND" => Some(Self::Behind),
+            _ => None,
+        }
+    }
 }
 /// See ElectionService.Campaign. Fields follow the rules of AcquireRequest unless stated otherwise.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4085,7 +4647,7 @@ pub struct SessionRequest {
     /// refused.
     #[prost(
         oneof = "session_request::Request",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60, 71, 72"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60, 71, 72, 80"
     )]
     pub request: ::core::option::Option<session_request::Request>,
 }
@@ -4201,6 +4763,10 @@ pub mod session_request {
         /// Same as LockService.Claim; answered by `claimed`.
         #[prost(message, tag = "72")]
         Claim(super::ClaimRequest),
+        /// Same as LockService.AwaitFree; answered by any number of `waiting`, then one `lock_free` or
+        /// `not_granted`.
+        #[prost(message, tag = "80")]
+        AwaitFree(super::AwaitFreeRequest),
     }
 }
 /// OpenSession opens a new session.
@@ -4265,7 +4831,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70, 71, 72"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70, 71, 72, 80"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -4295,13 +4861,13 @@ pub mod session_response {
         /// answered in time.
         #[prost(message, tag = "6")]
         GoingAway(super::SessionGoingAway),
-        /// Answers acquire and campaign, possibly several times.
+        /// Answers acquire, campaign and await_free, possibly several times.
         #[prost(message, tag = "7")]
         Waiting(super::Waiting),
         /// Ends acquire.
         #[prost(message, tag = "8")]
         Granted(super::Grant),
-        /// Ends acquire, acquire_all and campaign.
+        /// Ends acquire, acquire_all, campaign and await_free.
         #[prost(message, tag = "9")]
         NotGranted(super::NotGranted),
         /// Answers try_acquire.
@@ -4410,6 +4976,9 @@ pub mod session_response {
         /// Answers claim.
         #[prost(message, tag = "72")]
         Claimed(super::ClaimResponse),
+        /// Ends await_free.
+        #[prost(message, tag = "80")]
+        LockFree(super::LockFree),
     }
 }
 /// SessionOpened is the first answer on a stream: the session is live.
@@ -4974,6 +5543,77 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Explain"));
             self.inner.unary(req, path, codec).await
         }
+        /// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+        /// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+        /// `free` or `not_free`; then the stream ends OK. Read-only.
+        ///
+        /// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+        /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+        /// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+        /// limits and quotas of waiters. The caller needs the right to describe the name.
+        /// A repeat waits again.
+        ///
+        /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+        pub async fn await_free(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AwaitFreeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::AwaitFreeResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/AwaitFree",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "AwaitFree"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+        /// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+        /// lock is watched, the coordinator reads it after each announced release, after each event of its
+        /// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+        /// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+        /// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+        /// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+        /// caller needs the right to describe the name, and the stream ends when it loses that.
+        /// A repeat starts with the state at that time.
+        ///
+        /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+        /// the stream when the coordinator shuts down.
+        pub async fn watch_lock(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchLockRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchLockResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/WatchLock",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "WatchLock"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -5263,6 +5903,49 @@ pub mod lock_service_server {
             &self,
             request: tonic::Request<super::ExplainRequest>,
         ) -> std::result::Result<tonic::Response<super::ExplainResponse>, tonic::Status>;
+        /// Server streaming response type for the AwaitFree method.
+        type AwaitFreeStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::AwaitFreeResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+        /// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+        /// `free` or `not_free`; then the stream ends OK. Read-only.
+        ///
+        /// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+        /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+        /// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+        /// limits and quotas of waiters. The caller needs the right to describe the name.
+        /// A repeat waits again.
+        ///
+        /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+        async fn await_free(
+            &self,
+            request: tonic::Request<super::AwaitFreeRequest>,
+        ) -> std::result::Result<tonic::Response<Self::AwaitFreeStream>, tonic::Status>;
+        /// Server streaming response type for the WatchLock method.
+        type WatchLockStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchLockResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+        /// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+        /// lock is watched, the coordinator reads it after each announced release, after each event of its
+        /// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+        /// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+        /// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+        /// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+        /// caller needs the right to describe the name, and the stream ends when it loses that.
+        /// A repeat starts with the state at that time.
+        ///
+        /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+        /// the stream when the coordinator shuts down.
+        async fn watch_lock(
+            &self,
+            request: tonic::Request<super::WatchLockRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchLockStream>, tonic::Status>;
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -5878,6 +6561,98 @@ pub mod lock_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/AwaitFree" => {
+                    #[allow(non_camel_case_types)]
+                    struct AwaitFreeSvc<T: LockService>(pub Arc<T>);
+                    impl<
+                        T: LockService,
+                    > tonic::server::ServerStreamingService<super::AwaitFreeRequest>
+                    for AwaitFreeSvc<T> {
+                        type Response = super::AwaitFreeResponse;
+                        type ResponseStream = T::AwaitFreeStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AwaitFreeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::await_free(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AwaitFreeSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/WatchLock" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchLockSvc<T: LockService>(pub Arc<T>);
+                    impl<
+                        T: LockService,
+                    > tonic::server::ServerStreamingService<super::WatchLockRequest>
+                    for WatchLockSvc<T> {
+                        type Response = super::WatchLockResponse;
+                        type ResponseStream = T::WatchLockStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchLockRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::watch_lock(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchLockSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -3,11 +3,14 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
-    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration},
+    common::{
+        CommonArgs, FleetArgs, FleetPrefixArgs, NameArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs,
+        duration,
+    },
     context::ContextCommand,
     election::{ElectArgs, ElectionCommand},
     latch::LatchCommand,
-    lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
+    lock::{CheckTokenArgs, HoldArgs, LockArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
     run::RunArgs,
     semaphore::SemaphoreCommand,
@@ -36,6 +39,12 @@ Examples:
   lockkeeper try-acquire orders --output json
   lockkeeper try-acquire catalogue --mode read --owner job-17")]
     TryAcquire(TryArgs<HoldArgs>),
+    /// Wait until a lock is free, without acquiring it.
+    #[command(before_help = "\
+Examples:
+  lockkeeper wait migration --wait 10m && ./start.sh
+  lockkeeper wait orders --wait 0s && echo free")]
+    Wait(WaitArgs<LockArgs>),
     /// Release a lock.
     #[command(before_help = "\
 Examples:
@@ -104,16 +113,30 @@ Examples:
   lockkeeper list --sort waiters
   lockkeeper list --prefix orders: --output json | jq -r .name")]
     List(ListArgs),
-    /// List the sessions of a coordinator.
+    /// Show the names that are contended most on a coordinator.
     #[command(before_help = "\
 Examples:
-  lockkeeper sessions")]
-    Sessions(CommonArgs),
-    /// Show the events of a coordinator as they happen.
+  lockkeeper top
+  lockkeeper top --by holder --prefix orders:
+  watch lockkeeper top")]
+    Top(TopArgs),
+    /// List the coordinators of the store.
     #[command(before_help = "\
 Examples:
+  lockkeeper coordinators")]
+    Coordinators(FleetArgs),
+    /// List the sessions of all coordinators.
+    #[command(before_help = "\
+Examples:
+  lockkeeper sessions
+  lockkeeper sessions --this-coordinator")]
+    Sessions(FleetArgs),
+    /// Show the events of a lock, or of all coordinators, as they happen.
+    #[command(before_help = "\
+Examples:
+  lockkeeper watch orders
   lockkeeper watch --prefix orders:")]
-    Watch(PrefixArgs),
+    Watch(WatchArgs),
     /// Take a lock away from its holders.
     #[command(before_help = "\
 Examples:
@@ -144,7 +167,7 @@ pub struct ListArgs {
     #[arg(long, value_enum)]
     pub(crate) sort: Option<Sort>,
     #[command(flatten)]
-    pub(crate) names: PrefixArgs,
+    pub(crate) names: FleetPrefixArgs,
 }
 
 /// The order of locks.
@@ -156,6 +179,34 @@ pub(crate) enum Sort {
     Waiters,
     /// The longest rest of a lease first.
     Lease,
+}
+
+/// See [`ClientCommand::Top`].
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// What each row is about.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) by: By,
+    /// Show at most this many rows.
+    #[arg(long, short, value_name = "NUMBER", default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Only names that begin with it.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// What a row of contention is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// A name.
+    #[default]
+    Name,
+    /// The names that are the same up to their first `:`, `/` or `.`.
+    Prefix,
+    /// The client name of those who held the names.
+    Holder,
 }
 
 /// See [`ClientCommand::ForceRelease`].

@@ -99,14 +99,34 @@ pub struct NameArgs {
     pub(crate) common: CommonArgs,
 }
 
-/// The beginning of names.
+/// What every coordinator of the store is asked.
 #[derive(Args, Debug)]
-pub struct PrefixArgs {
+pub struct FleetArgs {
+    /// Do not ask the other coordinators of the store.
+    #[arg(long)]
+    pub(crate) this_coordinator: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// The beginning of names, which every coordinator of the store is asked about.
+#[derive(Args, Debug)]
+pub struct FleetPrefixArgs {
     /// Only names that begin with it.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) fleet: FleetArgs,
+}
+
+/// What to watch.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// One lock, wherever it is held [default: all names].
+    #[arg(conflicts_with_all = ["prefix", "this_coordinator"])]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) names: FleetPrefixArgs,
 }
 
 /// How to hold a lock.

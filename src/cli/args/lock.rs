@@ -4,6 +4,13 @@ use clap::Args;
 
 use super::common::{CommonArgs, GrantArgs, Mode, NoteArgs, RequestArgs, duration};
 
+/// One lock.
+#[derive(Args, Debug)]
+pub struct LockArgs {
+    /// The lock's name.
+    pub(crate) name: String,
+}
+
 /// How to hold one lock.
 #[derive(Args, Debug)]
 pub struct HoldArgs {

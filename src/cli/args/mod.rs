@@ -13,15 +13,18 @@ mod semaphore;
 mod server;
 mod yields;
 
-pub(crate) use self::command::Sort;
+pub(crate) use self::command::{By, Sort};
 pub use self::{
-    command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs},
-    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration, period},
+    command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs, TopArgs},
+    common::{
+        CommonArgs, FleetArgs, FleetPrefixArgs, NameArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs,
+        duration, period,
+    },
     context::{ContextCommand, SetContextArgs},
     election::{ElectArgs, ElectionCommand, WatchElectionArgs},
     global::GlobalArgs,
     latch::{CountDownArgs, LatchArgs, LatchCommand, SetCountArgs},
-    lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
+    lock::{CheckTokenArgs, HoldArgs, LockArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
     run::RunArgs,
     semaphore::{

@@ -6,34 +6,43 @@ use std::{
 };
 
 use lockkeeper_api::pb::{
-    EndSessionRequest, ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, LockSummary,
-    WatchRequest, watch_response::Event,
+    EndSessionRequest, ForceReleaseRequest, ListCoordinatorsRequest, ListLocksRequest,
+    ListSessionsRequest, LockSummary, UnaskedCoordinator, WatchLockRequest, WatchRequest,
+    watch_response::Event,
 };
 use serde_json::Value;
 
 use super::ended::{Ended, changing, code, reading};
 use crate::{
-    args::{CommonArgs, EndSessionArgs, ForceReleaseArgs, ListArgs, PrefixArgs, Sort},
-    client::{connect_admin, short},
+    args::{
+        CommonArgs, EndSessionArgs, FleetArgs, FleetPrefixArgs, ForceReleaseArgs, ListArgs, Sort,
+        WatchArgs,
+    },
+    client::{connect, connect_admin, short},
     exit,
     failure::Failure,
-    output::{Format, admin as words, say},
+    output::{Format, admin as words, lock_event, say},
 };
 
 /// A table, or one line of JSON for each name.
 pub(crate) async fn list(args: ListArgs) -> Ended {
     let ListArgs { sort, names } = args;
-    let format = names.common.output;
-    let mut client = connect_admin(&names.common.server).await?;
+    let FleetPrefixArgs { prefix, fleet } = names;
+    let format = fleet.common.output;
+    let mut client = connect_admin(&fleet.common.server).await?;
     let mut request = ListLocksRequest {
-        prefix: names.prefix,
-        page_size: 0,
-        page_token: String::new(),
+        prefix,
+        fleet: !fleet.this_coordinator,
+        ..ListLocksRequest::default()
     };
     let mut locks = Vec::new();
     loop {
         let page = client.list_locks(short(request.clone())).await;
         let page = page.map_err(reading)?.into_inner();
+        // Each page asks anew.
+        if request.page_token.is_empty() {
+            page.unasked.iter().for_each(say_unasked);
+        }
         locks.extend(page.locks);
         // What needs no order is printed as it comes.
         if (format, sort) == (Format::Json, None) {
@@ -68,12 +77,23 @@ fn lines(format: Format, locks: impl Iterator<Item = LockSummary>) -> io::Result
 }
 
 /// One line for each session.
-pub(crate) async fn sessions(common: CommonArgs) -> Ended {
+pub(crate) async fn sessions(args: FleetArgs) -> Ended {
+    let FleetArgs {
+        this_coordinator,
+        common,
+    } = args;
     let mut client = connect_admin(&common.server).await?;
-    let mut request = ListSessionsRequest::default();
+    let mut request = ListSessionsRequest {
+        fleet: !this_coordinator,
+        ..ListSessionsRequest::default()
+    };
     loop {
         let page = client.list_sessions(short(request.clone())).await;
         let page = page.map_err(reading)?.into_inner();
+        // Each page asks anew.
+        if request.page_token.is_empty() {
+            page.unasked.iter().for_each(say_unasked);
+        }
         for session in &page.sessions {
             let text = words::session(session);
             common.output.answer(&text, "SessionSummary", session)?;
@@ -85,22 +105,76 @@ pub(crate) async fn sessions(common: CommonArgs) -> Ended {
     }
 }
 
-/// One line for each event, until the coordinator ends the stream.
-pub(crate) async fn watch(args: PrefixArgs) -> Ended {
+/// One line for each coordinator.
+pub(crate) async fn coordinators(args: FleetArgs) -> Ended {
     let mut client = connect_admin(&args.common.server).await?;
-    let prefix = args.prefix;
-    let events = client.watch(WatchRequest { prefix }).await;
+    let request = ListCoordinatorsRequest {
+        fleet: !args.this_coordinator,
+    };
+    let answer = client.list_coordinators(short(request)).await;
+    let answer = answer.map_err(reading)?.into_inner();
+    for coordinator in &answer.coordinators {
+        let text = words::coordinator(coordinator);
+        let format = args.common.output;
+        format.answer(&text, "CoordinatorSummary", coordinator)?;
+    }
+    answer.unasked.iter().for_each(say_unasked);
+    Ok(exit::OK)
+}
+
+/// What is missing, besides the data.
+fn say_unasked(coordinator: &UnaskedCoordinator) {
+    let UnaskedCoordinator {
+        coordinator,
+        reason,
+        ..
+    } = coordinator;
+    match coordinator.as_str() {
+        "" => say(reason),
+        name => say(&format!("could not ask {name}: {reason}")),
+    }
+}
+
+/// One line for each event, until the coordinator ends the stream.
+pub(crate) async fn watch(args: WatchArgs) -> Ended {
+    let WatchArgs { name, names } = args;
+    let FleetPrefixArgs { prefix, fleet } = names;
+    if let Some(name) = name {
+        return watch_lock(name, fleet.common).await;
+    }
+    let format = fleet.common.output;
+    let mut client = connect_admin(&fleet.common.server).await?;
+    let request = WatchRequest {
+        prefix,
+        fleet: !fleet.this_coordinator,
+    };
+    let events = client.watch(request).await;
     let mut events = events.map_err(reading)?.into_inner();
     while let Some(answer) = events.message().await.map_err(reading)? {
         let entries = match &answer.event {
             Some(Event::Snapshot(snapshot)) => snapshot.entries.as_slice(),
             Some(Event::Delta(delta)) => std::slice::from_ref(delta),
+            Some(Event::Unasked(coordinator)) => {
+                say_unasked(coordinator);
+                &[]
+            }
             None => &[],
         };
         for entry in entries {
-            let format = args.common.output;
             format.answer(&words::event(entry), "WatchDelta", entry)?;
         }
+    }
+    Err(Failure::unavailable("the coordinator ended the watch"))
+}
+
+async fn watch_lock(name: String, common: CommonArgs) -> Ended {
+    let mut client = connect(&common.server).await?;
+    let request = WatchLockRequest { name: name.clone() };
+    let events = client.watch_lock(request).await.map_err(reading)?;
+    let mut events = events.into_inner();
+    while let Some(answer) = events.message().await.map_err(reading)? {
+        let text = lock_event(&name, &answer);
+        common.output.answer(&text, "WatchLockResponse", &answer)?;
     }
     Err(Failure::unavailable("the coordinator ended the watch"))
 }

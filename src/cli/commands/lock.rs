@@ -1,13 +1,16 @@
 //! Commands about one lock.
 
 use lockkeeper_api::pb::{
-    AcquireRequest, AcquireResponse, CheckTokenRequest, DescribeRequest, ExplainRequest,
-    NotGranted, ReleaseRequest, RenewRequest, TryAcquireRequest, acquire_response::Event,
+    AcquireRequest, AcquireResponse, AwaitFreeRequest, AwaitFreeResponse, CheckTokenRequest,
+    DescribeRequest, ExplainRequest, NotGranted, ReleaseRequest, RenewRequest, TryAcquireRequest,
+    acquire_response::Event, await_free_response::Event as FreeEvent,
 };
 
 use super::ended::{Ended, changing, code, reading, wait};
 use crate::{
-    args::{CheckTokenArgs, HoldArgs, NameArgs, ReleaseArgs, RenewArgs, TryArgs, WaitArgs},
+    args::{
+        CheckTokenArgs, HoldArgs, LockArgs, NameArgs, ReleaseArgs, RenewArgs, TryArgs, WaitArgs,
+    },
     client::{connect, short},
     exit,
     failure::Effect,
@@ -95,6 +98,32 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
     code(answer.acquired)
 }
 
+pub(crate) async fn await_free(args: WaitArgs<LockArgs>) -> Ended {
+    let name = args.hold.name;
+    let request = AwaitFreeRequest {
+        name: name.clone(),
+        session_id: String::new(),
+        wait_timeout: args.wait,
+    };
+    let mut client = connect(&args.common.server).await?;
+    let events = client.await_free(request).await.map_err(reading)?;
+    let format = args.common.output;
+    let show = |answer: AwaitFreeResponse| {
+        let (text, code) = match &answer.event {
+            Some(FreeEvent::Free(free)) => (words::free(&name, *free), exit::OK),
+            Some(FreeEvent::NotFree(ended)) => (not_free(&name, ended), exit::NOT_GRANTED),
+            Some(FreeEvent::Waiting(waiting)) => {
+                say(&words::waiting(&name, waiting));
+                return Ok(None);
+            }
+            None => return Ok(None),
+        };
+        format.answer(&text, "AwaitFreeResponse", &answer)?;
+        Ok(Some(code))
+    };
+    wait(events.into_inner(), Effect::Reads, show).await
+}
+
 pub(crate) async fn release(args: ReleaseArgs) -> Ended {
     let name = args.held.name;
     let request = ReleaseRequest {
@@ -176,10 +205,18 @@ pub(crate) async fn check_token(args: CheckTokenArgs) -> Ended {
 
 /// The end of a wait without a grant, in words.
 pub(super) fn not_granted(names: &str, ended: &NotGranted) -> String {
+    format!("not granted {names}: {}", why_ended(ended))
+}
+
+fn not_free(name: &str, ended: &NotGranted) -> String {
+    format!("not free {name}: {}", why_ended(ended))
+}
+
+fn why_ended(ended: &NotGranted) -> String {
     let why = wait_ended(ended.reason());
     let holder = words::holder(
         ended.holder_remaining_lease.as_ref(),
         ended.holder_note.as_ref(),
     );
-    format!("not granted {names}: {why}, {holder}")
+    format!("{why}, {holder}")
 }

@@ -10,17 +10,19 @@ mod lock;
 mod multi;
 mod own;
 mod semaphore;
+mod top;
 mod yields;
 
 pub(super) use self::{
-    admin::{end_session, force_release, list, sessions, watch},
+    admin::{coordinators, end_session, force_release, list, sessions, watch},
     context::context,
     election::election,
     health::health,
     latch::latch,
-    lock::{acquire, check_token, describe, release, renew, try_acquire, why},
+    lock::{acquire, await_free, check_token, describe, release, renew, try_acquire, why},
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
+    top::top,
     yields::request_yield,
 };
 

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use lockkeeper_api::pb::{
-    EndSessionResponse, ForceReleaseResponse, LockMode, LockSummary, LostReason, NameKind,
-    SessionPhase, SessionSummary, WatchDelta, WatchEvent,
+    CoordinatorSummary, EndSessionResponse, ForceReleaseResponse, LockMode, LockSummary,
+    LostReason, NameKind, SessionPhase, SessionSummary, WatchDelta, WatchEvent,
 };
 
 use super::{
@@ -62,6 +62,21 @@ fn row(lock: &LockSummary) -> [String; 8] {
     ]
 }
 
+pub(crate) fn coordinator(coordinator: &CoordinatorSummary) -> String {
+    let ready = match coordinator.not_ready_reason.as_str() {
+        "" => "ready".to_owned(),
+        why => format!("not ready ({why})"),
+    };
+    format!(
+        "{} {ready} version={} up_for={} sessions={} waiters={}",
+        coordinator.coordinator,
+        coordinator.version,
+        duration(coordinator.up_for.as_ref()),
+        coordinator.session_count,
+        coordinator.waiter_count
+    )
+}
+
 pub(crate) fn session(session: &SessionSummary) -> String {
     let phase = match session.phase() {
         SessionPhase::Live => "live".to_owned(),
@@ -71,8 +86,10 @@ pub(crate) fn session(session: &SessionSummary) -> String {
         }
         SessionPhase::Unspecified => "?".to_owned(),
     };
+    let coordinator = of_coordinator(&session.coordinator);
     format!(
-        "{} {phase} client_name={} identity={} peer_address={} age={} lease={} grants={} waits={}",
+        "{} {phase} client_name={} identity={} peer_address={} age={} lease={} grants={} \
+         waits={}{coordinator}",
         session.session_digest,
         shown(&session.client_name),
         shown(&session.identity),
@@ -82,6 +99,14 @@ pub(crate) fn session(session: &SessionSummary) -> String {
         session.grant_count,
         session.wait_count
     )
+}
+
+/// Where it is, if all coordinators were asked.
+fn of_coordinator(name: &str) -> String {
+    match name {
+        "" => String::new(),
+        name => format!(" coordinator={name}"),
+    }
 }
 
 pub(crate) fn sessions_ended(answer: EndSessionResponse) -> String {
@@ -128,7 +153,9 @@ pub(crate) fn event(event: &WatchDelta) -> String {
         | WatchEvent::Deadlock
         | WatchEvent::Unspecified => {}
     }
-    format!("{}{}", parts.join(" "), note_words(event.note.as_ref()))
+    let coordinator = of_coordinator(&event.coordinator);
+    let note = note_words(event.note.as_ref());
+    format!("{}{coordinator}{note}", parts.join(" "))
 }
 
 pub(crate) fn forced(name: &str, answer: &ForceReleaseResponse) -> String {

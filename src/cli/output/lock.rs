@@ -1,7 +1,7 @@
 //! Locks in words.
 
 use lockkeeper_api::pb::{
-    DescribeResponse, Grant, Holder, Note, RequestYieldResponse, Waiter, Waiting,
+    DescribeResponse, Grant, Holder, LockFree, Note, RequestYieldResponse, Waiter, Waiting,
 };
 
 use super::words::{duration, mode, more, shown};
@@ -22,14 +22,21 @@ pub(crate) fn grant(grant: &Grant) -> String {
 
 /// A wait in words.
 pub(crate) fn waiting(name: &str, waiting: &Waiting) -> String {
-    format!(
-        "waiting for {name} at position {}, {}",
-        waiting.position,
-        holder(
-            waiting.holder_remaining_lease.as_ref(),
-            waiting.holder_note.as_ref()
-        )
-    )
+    let place = match waiting.position {
+        0 => String::new(),
+        position => format!(" at position {position}"),
+    };
+    let holder = holder(
+        waiting.holder_remaining_lease.as_ref(),
+        waiting.holder_note.as_ref(),
+    );
+    format!("waiting for {name}{place}, {holder}")
+}
+
+/// A lock without a holder in words.
+pub(crate) fn free(name: &str, free: LockFree) -> String {
+    let token = free.last_fencing_token;
+    format!("free {name} last_fencing_token={token}")
 }
 
 /// The rest of a holder's lease in words, and its note if it has one.

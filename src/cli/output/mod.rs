@@ -7,14 +7,17 @@ pub(super) mod election;
 mod format;
 mod json;
 pub(super) mod lock;
+mod lock_event;
 pub(super) mod permits;
 mod stdio;
 mod table;
+pub(super) mod top;
 pub(super) mod why;
 mod words;
 
 pub use self::{format::Format, stdio::say};
 pub(crate) use self::{
+    lock_event::lock_event,
     stdio::{print, say_json},
     table::table,
     words::{duration, wait_ended},

@@ -56,7 +56,7 @@ pub(crate) async fn proclaim(core: &Core, request: &Proclaim) -> Result<u64, Err
         .proclaim(name, owner, request.term, &client_name, value);
     match proclaimed.await? {
         Proclaimed::Done(revision) => {
-            core.elections.hint(&request.name);
+            core.hint_election(&request.name);
             Ok(revision)
         }
         Proclaimed::NotLeader(ownership) => Err(Error::NotOwner(ownership)),
@@ -67,7 +67,7 @@ pub(crate) async fn proclaim(core: &Core, request: &Proclaim) -> Result<u64, Err
 pub(crate) async fn resign(core: &Arc<Core>, request: &Release) -> Result<u32, Error> {
     core.scripts.check_elections()?;
     let left = lock::release::release(core, request).await?;
-    core.elections.hint(&request.name);
+    core.hint_election(&request.name);
     Ok(left)
 }
 

@@ -3,8 +3,8 @@
 //! the store, which observers of any coordinator read in order.
 
 pub(crate) mod follow;
-pub(crate) mod followed;
 pub(crate) mod lead;
 pub(crate) mod observe;
 pub(crate) mod outcome;
 pub(crate) mod request;
+pub(crate) mod shown;

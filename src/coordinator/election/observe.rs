@@ -4,13 +4,14 @@ use std::{collections::VecDeque, sync::Arc};
 
 use lockkeeper_access::{Account, Counted, Quota};
 use lockkeeper_store::script::ElectionInspected;
-use tokio::{sync::watch, time::sleep_until};
+use tokio::time::sleep_until;
 
 use crate::{
     coordinator::Coordinator,
     core::Core,
-    election::{follow::follow, followed::Shown, outcome::Observed},
+    election::{outcome::Observed, shown::ElectionShown},
     error::Error,
+    follow::{followed::Following, task::follow},
     types::LockName,
 };
 
@@ -22,7 +23,7 @@ const VALUES_KEPT: usize = 64;
 pub struct Observer {
     core: Arc<Core>,
     name: LockName,
-    changes: watch::Receiver<Shown>,
+    following: Following<ElectionShown>,
     cursor: Cursor,
     has_looked: bool,
     /// The store may show something new.
@@ -54,11 +55,11 @@ impl Coordinator {
             return Err(Error::Draining);
         }
         let counted = account.count(Quota::Waiters, 1)?;
-        let changes = follow(&core, &name)?;
+        let following = follow(&core, &name, account)?;
         Ok(Observer {
             core,
             name,
-            changes,
+            following,
             cursor: Cursor {
                 revision: after,
                 ..Cursor::default()
@@ -83,7 +84,7 @@ impl Observer {
                     return Ok(observed);
                 }
                 // The task that looks for changes ends after its observers.
-                if !self.is_stale && self.changes.changed().await.is_err() {
+                if !self.is_stale && self.following.changes.changed().await.is_err() {
                     return Err(Error::Draining);
                 }
                 self.is_stale = true;
@@ -100,7 +101,7 @@ impl Observer {
     /// Reads what is new.
     async fn look(&mut self) -> Result<(), Error> {
         loop {
-            self.changes.mark_unchanged();
+            self.following.changes.mark_unchanged();
             let (name, after) = (self.name.store_key(), self.cursor.revision);
             match self.core.scripts.inspect_election(name, after).await {
                 Ok(seen) => {
@@ -114,12 +115,6 @@ impl Observer {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-}
-
-impl Drop for Observer {
-    fn drop(&mut self) {
-        self.core.elections.leave();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lockkeeper_store::script::{Holder, Mode};
+use lockkeeper_store::script::{CallError, Holder, Inspected, Mode};
 
 use crate::{
     core::Core,
@@ -20,12 +20,15 @@ pub(crate) async fn describe(core: &Core, name: &LockName) -> Result<Description
 
 /// Lists at most `max` holders and `max` waiters.
 pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Description, Error> {
-    let (scripts, inspected) = (core.scripts.clone(), name.clone());
-    let read = || async move { scripts.inspect(inspected.store_key(), max).await };
-    let seen = core.lock_looks.ask(name, max, read).await?;
+    let seen = inspect(core, name, max).await?;
+    Ok(described(core, name, &seen, max as usize))
+}
+
+/// What the store has shown, and what is known here; lists at most `max` waiters that wait here.
+pub(crate) fn described(core: &Core, name: &LockName, seen: &Inspected, max: usize) -> Description {
     let holders = seen.holders.iter();
     let holders = holders.map(|holder| holder_seen(core, name, holder));
-    let (local, local_count) = core.waiters.list(name, max as usize);
+    let (local, local_count) = core.waiters.list(name, max);
     let since: HashMap<&str, _> = local
         .iter()
         .filter(|waiter| waiter.goal == Goal::Lock(Mode::Fair))
@@ -49,7 +52,7 @@ pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Descr
             since: Some(waiter.since),
         }),
     });
-    Ok(Description {
+    Description {
         name: name.clone(),
         mode: seen.mode,
         holders: holders.collect(),
@@ -58,7 +61,18 @@ pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Descr
         fencing_token: seen.token,
         waiters: queued.chain(others).collect(),
         waiter_count: seen.queue_len + local_count,
-    })
+    }
+}
+
+/// What the store shows now; the read is shared with others who ask for it.
+pub(crate) async fn inspect(
+    core: &Core,
+    name: &LockName,
+    max: u32,
+) -> Result<Inspected, CallError> {
+    let (scripts, inspected) = (core.scripts.clone(), name.clone());
+    let read = || async move { scripts.inspect(inspected.store_key(), max).await };
+    core.lock_looks.ask(name, max, read).await
 }
 
 /// A holder that the store has named.

@@ -10,7 +10,7 @@ use crate::{
         families::Metrics,
         labels::{Given, OperationName, Outcome, Renewal, Renewer},
     },
-    summary::{Counts, Summary},
+    summary::{Counts, Subject, Summary},
 };
 
 // === impl Metrics ===
@@ -20,7 +20,7 @@ impl Metrics {
     pub(crate) fn ended(
         &self,
         name: Option<OperationName>,
-        counts: Counts<'_>,
+        subject: Subject<'_>,
         ended: Result<Summary, &Error>,
         begun: Instant,
     ) {
@@ -39,10 +39,13 @@ impl Metrics {
             Some(name) => observe(self.operations.of(name), begun.elapsed()),
             None => observe(self.waits.of(outcome), begun.elapsed()),
         }
-        match counts {
+        match subject.counts {
             Counts::Nothing => {}
             Counts::Grant(kind) => {
                 self.grants.of_both(kind, outcome).inc();
+                if let (Outcome::Busy | Outcome::TimedOut, Some(name)) = (outcome, subject.name) {
+                    self.contention.refused(name);
+                }
             }
             Counts::Grants(locks) => {
                 for (_, mode) in locks.iter() {

@@ -15,12 +15,13 @@ use tokio::time::Instant;
 use crate::{
     error::Limit,
     metrics::{
+        contention::ContentionSketch,
         labels::{
             Direction, Given, Heard, Kind, OperationName, Outcome, Reason, Renewal, Renewer, Source,
         },
         tokens::Tokens,
     },
-    types::{Grant, LostReason},
+    types::{Grant, LockName, LostReason},
 };
 
 /// Shared by the parts of a coordinator.
@@ -42,6 +43,7 @@ macro_rules! families {
         #[derive(Debug)]
         pub(crate) struct Metrics {
             $(pub(crate) $field: $type,)*
+            pub(crate) contention: ContentionSketch,
             tokens: Tokens,
         }
 
@@ -49,6 +51,7 @@ macro_rules! families {
             fn default() -> Self {
                 Self {
                     $($field: $new,)*
+                    contention: ContentionSketch::default(),
                     tokens: Tokens::default(),
                 }
             }
@@ -145,9 +148,11 @@ impl Metrics {
         observe(self.handovers.of(heard), released_at.elapsed());
     }
 
-    /// Records the end of a holding of a session that began at `since`.
-    pub(crate) fn hold_ended(&self, since: Instant) {
-        observe(&self.hold, since.elapsed());
+    /// Records the end of a holding that began at `since`, of a session with this client name.
+    pub(crate) fn hold_ended(&self, name: &LockName, client_name: &str, since: Instant) {
+        let held = since.elapsed();
+        observe(&self.hold, held);
+        self.contention.hold_ended(name, client_name, held);
     }
 
     /// Counts a grant that turned out to be gone.

@@ -1,5 +1,6 @@
 //! Metrics of sessions, grants and waits, named as in docs/metrics.md.
 
+pub(crate) mod contention;
 pub(crate) mod ended;
 pub(crate) mod families;
 pub(crate) mod labels;

@@ -215,7 +215,7 @@ impl Session {
             if let Some(held) = state.forget(deadlines, key) {
                 self.events
                     .tell(|| Event::of(What::Released, &held.grant).holding(0));
-                self.metrics.hold_ended(held.since);
+                self.hold_ended(&held);
                 self.tell_if_safe(&state);
             }
         } else if let Some(held) = state.grants.get_mut(key) {
@@ -236,9 +236,9 @@ impl Session {
     pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
         let mut state = self.state.lock();
         if let Some(held) = state.forget(deadlines, key) {
+            self.hold_ended(&held);
             let Held { grant, lost, .. } = held;
             lost.set();
-            self.metrics.hold_ended(held.since);
             self.metrics.lost(&reason);
             let token = grant.lock().map(|grant| grant.fencing_token);
             let session = self.id.digest();
@@ -277,10 +277,15 @@ impl Session {
             .filter_map(|key| state.forget(deadlines, key))
             .map(|held| {
                 held.lost.set();
-                self.metrics.hold_ended(held.since);
+                self.hold_ended(&held);
                 held.grant
             })
             .collect()
+    }
+
+    pub(crate) fn hold_ended(&self, held: &Held) {
+        let (name, since) = (held.grant.name(), held.since);
+        self.metrics.hold_ended(name, &self.client_name, since);
     }
 
     /// A resuming client names its presumed grants and is notified anew of those that are lost.

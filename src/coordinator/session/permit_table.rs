@@ -83,7 +83,7 @@ impl Session {
                 if let Some(held) = state.forget(deadlines, &key) {
                     self.events
                         .tell(|| Event::of(What::Released, &held.grant).holding(0));
-                    self.metrics.hold_ended(held.since);
+                    self.hold_ended(&held);
                     self.tell_if_safe(&state);
                 }
                 continue;

@@ -12,7 +12,7 @@
 //! waiter of a fair lock has a channel and a line of its own, because the store knows the next
 //! waiter; see [`fair`].
 
-mod callers;
+pub(crate) mod callers;
 pub(crate) mod fair;
 pub(crate) mod handover;
 pub(crate) mod line;

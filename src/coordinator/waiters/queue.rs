@@ -125,6 +125,9 @@ impl Waiters {
         if !known_to_others {
             self.subscribe(&channel);
         }
+        if goal != Goal::Latch {
+            self.metrics.contention.wait_began(name);
+        }
         state.waiting += 1;
         state.next_ticket += 1;
         let ticket = state.next_ticket;
@@ -321,6 +324,12 @@ impl Waiters {
     }
 
     fn leave(&self, place: &QueueTicket) {
+        if place.waiter.goal != Goal::Latch {
+            let waited = place.waiter.since.elapsed();
+            self.metrics
+                .contention
+                .wait_ended(&place.waiter.name, waited);
+        }
         let mut state = self.state.lock();
         state.waiting -= 1;
         let goal = place.waiter.goal;

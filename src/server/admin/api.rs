@@ -20,9 +20,9 @@ use super::{
     graph::graph,
     guard::Caller,
     history::history,
-    json::{described, described_latch, described_semaphore, listed_lock, listed_session, watched},
+    json::{described, described_latch, described_semaphore, listed_lock, watched},
     overview::overview,
-    sessions::{end_session, session},
+    sessions::{end_session, list_all, session},
 };
 
 /// The parameters of a list.
@@ -155,15 +155,9 @@ async fn sessions(
     Query(page): Query<Listing>,
 ) -> Result<Json<Value>, Failure> {
     caller.looks(&admin, "ListSessions", "")?;
-    let listed = admin
-        .coordinator
-        .list_sessions(page.page_size, &page.page_token);
-    let sessions: Vec<Value> = listed.sessions.iter().map(listed_session).collect();
-    Ok(Json(json!({
-        "sessions": sessions,
-        "sessionCount": listed.count,
-        "nextPageToken": listed.next,
-    })))
+    Ok(Json(
+        list_all(&admin, &caller, page.page_size, &page.page_token).await,
+    ))
 }
 
 async fn events(

@@ -15,12 +15,13 @@ use axum::{
 use lockkeeper_access::{Access, Audited, Identity, Right, Unauthenticated};
 
 use super::{Admin, failure::Failure};
+use crate::fleet::Asker;
 
 /// The caller of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     identity: Identity,
-    token: Option<String>,
+    authorization: Option<HeaderValue>,
     peer: Option<SocketAddr>,
 }
 
@@ -89,19 +90,20 @@ impl FromRequestParts<Admin> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, admin: &Admin) -> Result<Self, Failure> {
         let given = parts.headers.get(AUTHORIZATION);
-        let token = given
-            .and_then(|given| given.to_str().ok())
-            .and_then(|given| given.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim());
-        let identity = admin.access.bearer(token);
+        let identity = admin.access.bearer(bearer(given));
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         Ok(Self {
             identity: identity.map_err(|why| Failure::unauthenticated(&why))?,
-            token: token.map(str::to_owned),
+            authorization: given.cloned(),
             peer: peer.map(|peer| peer.0),
         })
     }
+}
+
+/// The token of an `authorization: Bearer …` header.
+fn bearer(authorization: Option<&HeaderValue>) -> Option<&str> {
+    let (scheme, token) = authorization?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 // === impl Caller ===
@@ -120,10 +122,15 @@ impl Caller {
         &self.identity
     }
 
+    /// The caller as other coordinators are shown it.
+    pub(super) fn asker(&self) -> Asker {
+        Asker::new(self.authorization.as_ref(), &self.identity)
+    }
+
     /// Resolves when the caller loses its identity, or the admin right to names with this prefix.
     pub(super) async fn refused(self, access: Access, prefix: String) {
         let look = || {
-            let token = self.token.as_deref();
+            let token = bearer(self.authorization.as_ref());
             let is_same = access.bearer(token).is_ok_and(|it| it == self.identity);
             let is_allowed = access.allows(&self.identity, Right::Admin, &prefix);
             let end = token.and_then(|token| access.end_of(token));

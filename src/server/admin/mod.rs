@@ -3,6 +3,7 @@
 
 mod api;
 mod console;
+mod elsewhere;
 mod exposition;
 mod failure;
 #[cfg(feature = "fuzzing")]

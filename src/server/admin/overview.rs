@@ -5,7 +5,7 @@ use lockkeeper_coordinator::{Contended, Deadlocked};
 use serde_json::{Value, json};
 
 use super::{
-    Admin,
+    Admin, elsewhere,
     exposition::Totals,
     failure::Failure,
     guard::Caller,
@@ -35,7 +35,12 @@ pub(super) async fn overview(
     caller: Caller,
 ) -> Result<Json<Value>, Failure> {
     caller.looks(&admin, "Overview", "")?;
-    let (store, ready) = tokio::join!(admin.probe.store_answers(), admin.probe.is_ready());
+    let asker = caller.asker();
+    let (store, ready, others) = tokio::join!(
+        admin.probe.store_answers(),
+        admin.probe.is_ready(),
+        admin.fleet.coordinators(&asker)
+    );
     let coordinator = &admin.coordinator;
     let mut contended = coordinator.contended();
     contended.sort_by_key(|it| std::cmp::Reverse(it.waiters));
@@ -57,17 +62,25 @@ pub(super) async fn overview(
         })
     });
     let this = json!({
+        "coordinator": admin.fleet.own_name(),
         "version": env!("CARGO_PKG_VERSION"),
         "upForMs": millis(coordinator.up_for()),
         "isReady": facts.not_ready.is_none() && !facts.is_draining,
+        "notReadyReason": facts.not_ready_reason(),
         "draining": facts.is_draining,
         "storeAnswers": store.is_ok(),
         "storeError": store.err(),
         "sessions": load.sessions,
         "waiters": load.waiters,
     });
+    let others_seen = others
+        .answers
+        .iter()
+        .map(|(_, seen)| elsewhere::coordinator(seen));
+    let coordinators: Vec<Value> = std::iter::once(this).chain(others_seen).collect();
     Ok(Json(json!({
-        "coordinators": [this],
+        "coordinators": coordinators,
+        "unasked": others.unasked.iter().map(elsewhere::unasked).collect::<Vec<_>>(),
         "banners": facts.banners(),
         "mostWaitedFor": most.collect::<Vec<_>>(),
         "history": admin.samples.shown(),
@@ -104,6 +117,12 @@ fn limits(admin: &Admin, most_waited: Option<&Contended>) -> Vec<(String, usize,
 // === impl Facts ===
 
 impl Facts {
+    /// Why no new work is accepted; empty if it is.
+    fn not_ready_reason(&self) -> &'static str {
+        let drains = self.is_draining.then_some("it drains");
+        drains.or(self.not_ready).unwrap_or_default()
+    }
+
     /// What needs a person, as pairs of a kind and a text.
     fn banners(&self) -> Vec<Value> {
         let Totals {

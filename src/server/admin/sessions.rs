@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Admin,
+    Admin, elsewhere,
     failure::Failure,
     guard::Caller,
     json::{listed_session, standing},
 };
-use crate::session_rights::may_end;
+use crate::{fleet::in_order, session_rights::may_end};
 
 /// The session of a request.
 #[derive(Debug, Deserialize)]
@@ -29,6 +29,35 @@ pub(super) struct EndSession {
     reason: String,
     /// The digest again, as the operator typed it.
     confirm: String,
+}
+
+/// A page of the sessions of all coordinators; see [`in_order`].
+pub(super) async fn list_all(
+    admin: &Admin,
+    caller: &Caller,
+    page_size: usize,
+    page_token: &str,
+) -> Value {
+    let listed = admin.coordinator.list_sessions(page_size, page_token);
+    let page_size = u32::try_from(page_size).unwrap_or(u32::MAX);
+    let asker = caller.asker();
+    let others = admin.fleet.sessions(&asker, page_size, page_token).await;
+    let mut sessions: Vec<Value> = listed.sessions.iter().map(listed_session).collect();
+    let mut count = listed.count;
+    let mut next = vec![listed.next.unwrap_or_default()];
+    for (_, other) in others.answers {
+        sessions.extend(other.sessions.iter().map(elsewhere::session));
+        count += other.session_count as usize;
+        next.push(other.next_page_token);
+    }
+    let digest = |it: &Value| it["sessionDigest"].as_str().unwrap_or_default().to_owned();
+    let next = in_order(&mut sessions, digest, next);
+    json!({
+        "sessions": sessions,
+        "sessionCount": count,
+        "nextPageToken": Some(next).filter(|next| !next.is_empty()),
+        "unasked": others.unasked.iter().map(elsewhere::unasked).collect::<Vec<_>>(),
+    })
 }
 
 pub(super) async fn session(

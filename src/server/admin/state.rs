@@ -8,7 +8,7 @@ use lockkeeper_coordinator::Coordinator;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::{failure::Failure, metrics::Metrics, repeats::Repeats, samples::Samples};
-use crate::{admission::Admission, hosts::AllowedHosts, probe::StoreProbe};
+use crate::{admission::Admission, fleet::Fleet, hosts::AllowedHosts, probe::StoreProbe};
 
 /// Event streams, in total and of one address.
 const STREAMS_MAX: usize = 32;
@@ -27,6 +27,7 @@ pub struct Admin {
     pub(super) allow_force_release: bool,
     pub(super) authenticates_metrics: bool,
     pub(super) hosts: Arc<AllowedHosts>,
+    pub(super) fleet: Fleet,
     pub(super) streams: Admission,
     pub(super) repeats: Arc<Repeats>,
     pub(super) samples: Arc<Samples>,
@@ -41,6 +42,8 @@ pub struct Config {
     pub authenticates_metrics: bool,
     /// The hosts that pages may name.
     pub hosts: AllowedHosts,
+    /// The other coordinators.
+    pub fleet: Fleet,
 }
 
 // === impl Admin ===
@@ -74,6 +77,7 @@ impl Admin {
             allow_force_release: config.allow_force_release,
             authenticates_metrics: config.authenticates_metrics,
             hosts: Arc::new(config.hosts),
+            fleet: config.fleet,
             streams: Admission::new(STREAMS_MAX, STREAMS_PER_PEER_MAX, Gauge::default()),
             repeats: Arc::default(),
             samples: Arc::new(Samples::new()),

@@ -3,9 +3,11 @@
 //! `security.rs` derive the configuration of each layer.
 
 mod address;
+mod fleet;
 mod load;
 #[cfg(test)]
 mod load_tests;
+mod log;
 mod replica_acks;
 mod secret;
 mod security;
@@ -24,7 +26,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     address::{OptionalAddress, UnixMode},
+    fleet::Fleet,
     load::{Flag, Refused, Sources},
+    log::{Log, LogFormat},
     replica_acks::ReplicaAcks,
     secret::{Secret, StoreUrl},
     security::{Access, AccessQuotas, AccessRight, AccessRule, Audit, Auth, ServerTls},
@@ -48,6 +52,8 @@ pub struct Settings {
     pub store: Store,
     /// Sessions.
     pub session: Session,
+    /// The other coordinators of the store.
+    pub fleet: Fleet,
     /// Limits, so that no client can exhaust the coordinator.
     pub limits: Limits,
     /// The log on stderr.
@@ -258,16 +264,6 @@ pub struct Limits {
     pub header_list_bytes_max: u32,
 }
 
-/// The log on stderr.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// Text for people, or JSON for machines.
-    pub format: LogFormat,
-    /// A level, or a list of `target=level`; `RUST_LOG` overrides it.
-    pub level: String,
-}
-
 /// Traces.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -280,19 +276,8 @@ pub struct Telemetry {
     pub sample_ratio: f64,
 }
 
-/// The format of a log entry.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase", try_from = "String")]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object per entry.
-    Json,
-}
-
 impl Settings {
-    const SECTIONS: [&str; 13] = [
+    const SECTIONS: [&str; 14] = [
         "server",
         "server.tls",
         "auth",
@@ -303,6 +288,7 @@ impl Settings {
         "store",
         "store.tls",
         "session",
+        "fleet",
         "limits",
         "log",
         "telemetry",
@@ -311,18 +297,6 @@ impl Settings {
     /// The settings as TOML. Secrets are replaced by a word that is refused when it is read back.
     pub fn to_redacted_toml(&self) -> String {
         toml::to_string(self).expect("settings are plain tables")
-    }
-}
-
-impl TryFrom<String> for LogFormat {
-    type Error = &'static str;
-
-    fn try_from(word: String) -> Result<Self, Self::Error> {
-        match word.as_str() {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err("must be text or json"),
-        }
     }
 }
 
@@ -427,15 +401,6 @@ impl Default for Limits {
             unauthenticated_connections_max: 1000,
             unfinished_bytes_max: 32 * 1024 * 1024,
             header_list_bytes_max: 16 * 1024,
-        }
-    }
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self {
-            format: LogFormat::default(),
-            level: "info".to_owned(),
         }
     }
 }

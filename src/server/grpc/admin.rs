@@ -7,41 +7,61 @@ use std::{
 
 use futures::{FutureExt as _, stream::BoxStream};
 use lockkeeper_access::{Access, Audited, Identity, Right};
+use lockkeeper_api::pb::lock_admin_service_server::LockAdminServiceServer;
 use lockkeeper_coordinator::{Coordinator, Error, Limit, LockName, Reason, SessionsOf};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
-use crate::session_rights::may_end;
+use crate::{
+    fleet::{ANSWERED_BY, Asker, Fleet, in_order, named},
+    probe::StoreProbe,
+    session_rights::may_end,
+};
 
 use super::{
     audit::Caller,
-    convert,
-    convert_admin::{listed_lock, listed_session, sessions_of, watched},
+    call::Calls,
+    convert::{self, whole_millis},
+    convert_admin::{
+        contended_name, count, listed_lock, listed_session, proto_kind, sessions_of, watched,
+    },
     pb,
     status::{not_admin, not_admin_of_sessions, status},
     viewer::Viewer,
 };
+
+/// Names that calls wait for here, of one answer.
+const WAITED_FOR_MAX: usize = 1000;
 
 /// Serves `LockAdminService`.
 #[derive(Clone, Debug)]
 pub(super) struct LockAdminService {
     coordinator: Coordinator,
     access: Access,
+    probe: StoreProbe,
+    fleet: Fleet,
 }
 
 /// The events of one watcher.
 pub(super) struct WatchStream(BoxStream<'static, Result<pb::WatchResponse, Status>>);
 
+/// The service on the coordinator of these calls.
+pub(super) fn service(
+    calls: &Calls,
+    probe: &StoreProbe,
+    fleet: &Fleet,
+) -> LockAdminServiceServer<LockAdminService> {
+    LockAdminServiceServer::new(LockAdminService {
+        coordinator: calls.coordinator.clone(),
+        access: calls.access.clone(),
+        probe: probe.clone(),
+        fleet: fleet.clone(),
+    })
+}
+
 // === impl LockAdminService ===
 
 impl LockAdminService {
-    pub(super) fn new(coordinator: Coordinator, access: Access) -> Self {
-        Self {
-            coordinator,
-            access,
-        }
-    }
-
     fn viewer(&self, caller: &Caller) -> Viewer {
         Viewer::new(&self.coordinator, &self.access, &caller.identity)
     }
@@ -53,6 +73,67 @@ impl LockAdminService {
         }
         asked.denied();
         Err(not_admin(asked.name))
+    }
+
+    /// An answer that says whose it is, for a coordinator that asked.
+    fn answer<T>(&self, message: T) -> Response<T> {
+        let mut answer = Response::new(message);
+        if let Ok(id) = self.coordinator.id().parse() {
+            answer.metadata_mut().insert(ANSWERED_BY, id);
+        }
+        answer
+    }
+
+    async fn summary(&self) -> pb::CoordinatorSummary {
+        let (load, own_name) = (self.coordinator.load(), self.fleet.own_name());
+        let not_ready = match self.probe.is_ready().await {
+            _ if self.coordinator.is_draining() => "it drains",
+            Ok(()) => "",
+            Err(why) => why,
+        };
+        pb::CoordinatorSummary {
+            coordinator: own_name.unwrap_or_else(|| self.coordinator.id().to_owned()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            up_for: Some(whole_millis(self.coordinator.up_for())),
+            not_ready_reason: not_ready.to_owned(),
+            session_count: count(load.sessions),
+            waiter_count: count(load.waiters),
+        }
+    }
+
+    fn waited_for_here(&self, prefix: &str) -> pb::ListLocksResponse {
+        let waited = self.coordinator.waited_for(prefix, WAITED_FOR_MAX);
+        let locks = waited.into_iter().map(|(waited, waiters)| pb::LockSummary {
+            name: waited.name.public().to_owned(),
+            kind: proto_kind(waited.kind).into(),
+            waiter_count: count(waiters),
+            ..pb::LockSummary::default()
+        });
+        pb::ListLocksResponse {
+            locks: locks.collect(),
+            ..pb::ListLocksResponse::default()
+        }
+    }
+
+    /// Adds the sessions of the other coordinators to a page of those here.
+    async fn add_sessions(
+        &self,
+        asker: &Asker,
+        request: &pb::ListSessionsRequest,
+        page: &mut pb::ListSessionsResponse,
+    ) {
+        let others = self
+            .fleet
+            .sessions(asker, request.page_size, &request.page_token);
+        let others = others.await;
+        page.unasked = others.unasked;
+        let mut next = vec![std::mem::take(&mut page.next_page_token)];
+        for (_, other) in others.answers {
+            page.session_count = page.session_count.saturating_add(other.session_count);
+            page.sessions.extend(other.sessions);
+            next.push(other.next_page_token);
+        }
+        page.next_page_token = in_order(&mut page.sessions, |it| it.session_digest.clone(), next);
     }
 
     /// Resolves when the caller loses the admin right to names with this prefix.
@@ -95,9 +176,14 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         request: Request<pb::ListLocksRequest>,
     ) -> Result<Response<pb::ListLocksResponse>, Status> {
         let caller = Caller::of(&request);
+        let asker = caller.asker(&request);
         let request = request.into_inner();
         let asked = caller.asks("ListLocks", &request.prefix, "");
         self.admit(&asked)?;
+        if request.waited_for_here {
+            asked.done();
+            return Ok(self.answer(self.waited_for_here(&request.prefix)));
+        }
         let page = self.coordinator.list_locks(
             &request.prefix,
             request.page_size as usize,
@@ -105,14 +191,43 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         );
         let page = audited(&asked, page.await)?;
         let viewer = self.viewer(&caller);
-        Ok(Response::new(pb::ListLocksResponse {
-            locks: page
-                .locks
-                .into_iter()
-                .map(|seen| listed_lock(seen, &viewer))
-                .collect(),
+        let locks = page.locks.into_iter();
+        let mut answer = pb::ListLocksResponse {
+            locks: locks.map(|seen| listed_lock(seen, &viewer)).collect(),
             next_page_token: page.next.unwrap_or_default(),
-        }))
+            unasked: Vec::new(),
+        };
+        if request.fleet {
+            let waiters = self.fleet.waiters(&asker, &request.prefix).await;
+            for lock in &mut answer.locks {
+                let elsewhere = waiters.counts.get(&lock.name).copied();
+                lock.waiter_count += elsewhere.unwrap_or_default();
+            }
+            answer.unasked = waiters.unasked;
+        }
+        Ok(self.answer(answer))
+    }
+
+    async fn list_coordinators(
+        &self,
+        request: Request<pb::ListCoordinatorsRequest>,
+    ) -> Result<Response<pb::ListCoordinatorsResponse>, Status> {
+        let caller = Caller::of(&request);
+        let asker = caller.asker(&request);
+        let asked = caller.asks("ListCoordinators", "", "");
+        self.admit(&asked)?;
+        asked.done();
+        let mut answer = pb::ListCoordinatorsResponse {
+            coordinators: vec![self.summary().await],
+            unasked: Vec::new(),
+        };
+        if request.get_ref().fleet {
+            let others = self.fleet.coordinators(&asker).await;
+            let summaries = others.answers.into_iter().map(|(_, summary)| summary);
+            answer.coordinators.extend(summaries);
+            answer.unasked = others.unasked;
+        }
+        Ok(self.answer(answer))
     }
 
     async fn list_sessions(
@@ -120,6 +235,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         request: Request<pb::ListSessionsRequest>,
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
         let caller = Caller::of(&request);
+        let asker = caller.asker(&request);
         let request = request.into_inner();
         let asked = caller.asks("ListSessions", "", "");
         self.admit(&asked)?;
@@ -127,11 +243,19 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             .coordinator
             .list_sessions(request.page_size as usize, &request.page_token);
         asked.done();
-        Ok(Response::new(pb::ListSessionsResponse {
+        let mut answer = pb::ListSessionsResponse {
             sessions: page.sessions.into_iter().map(listed_session).collect(),
             next_page_token: page.next.unwrap_or_default(),
-            session_count: u32::try_from(page.count).unwrap_or(u32::MAX),
-        }))
+            session_count: count(page.count),
+            unasked: Vec::new(),
+        };
+        if let (true, Some(own)) = (request.fleet, self.fleet.own_name()) {
+            for session in &mut answer.sessions {
+                session.coordinator.clone_from(&own);
+            }
+            self.add_sessions(&asker, &request, &mut answer).await;
+        }
+        Ok(self.answer(answer))
     }
 
     async fn force_release(
@@ -159,6 +283,24 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
                 .into_iter()
                 .map(|seen| convert::holder(seen, &viewer))
                 .collect(),
+        }))
+    }
+
+    async fn list_contention(
+        &self,
+        request: Request<pb::ListContentionRequest>,
+    ) -> Result<Response<pb::ListContentionResponse>, Status> {
+        let caller = Caller::of(&request);
+        let prefix = request.into_inner().prefix;
+        let asked = caller.asks("ListContention", &prefix, "");
+        self.admit(&asked)?;
+        asked.done();
+        let waiting = self.coordinator.contended();
+        let names = self.coordinator.most_contended().into_iter();
+        let names = names.filter(|seen| seen.name.public().starts_with(&prefix));
+        let names = names.map(|seen| contended_name(seen, &waiting));
+        Ok(Response::new(pb::ListContentionResponse {
+            names: names.collect(),
         }))
     }
 
@@ -195,6 +337,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         request: Request<pb::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let caller = Caller::of(&request);
+        let asker = caller.asker(&request);
         let request = request.into_inner();
         let asked = caller.asks("Watch", &request.prefix, "");
         self.admit(&asked)?;
@@ -206,6 +349,8 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         });
         let watcher = audited(&asked, watcher)?;
         let (coordinator, viewer) = (self.coordinator.clone(), self.viewer(&caller));
+        let own = request.fleet.then(|| self.fleet.own_name()).flatten();
+        let others = own.map(|own| (own, self.fleet.watch(asker, request.prefix.clone())));
         let refused = self
             .refused(caller.identity.clone(), request.prefix)
             .boxed();
@@ -221,7 +366,14 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             }
         });
         let items = items.map(move |item| Ok(watched(&coordinator, &viewer, item?)));
-        Ok(Response::new(WatchStream(Box::pin(items))))
+        let items: BoxStream<'static, _> = match others {
+            None => Box::pin(items),
+            Some((own, others)) => {
+                let items = items.map(move |item| Ok(named(item?, &own)));
+                Box::pin(items.merge(others.map(Ok)))
+            }
+        };
+        Ok(self.answer(WatchStream(items)))
     }
 }
 

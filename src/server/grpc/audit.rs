@@ -6,6 +6,7 @@ use lockkeeper_access::{Account, Audited, Identity};
 use tonic::Request;
 
 use super::{Peer, auth};
+use crate::fleet::Asker;
 
 /// The caller and its address.
 #[derive(Clone, Debug)]
@@ -43,6 +44,12 @@ impl Caller {
             identity: auth::account(request.extensions()).identity().clone(),
             peer: request.extensions().get::<Peer>().and_then(|it| it.address),
         }
+    }
+
+    /// The caller as other coordinators are shown it.
+    pub(super) fn asker<T>(&self, request: &Request<T>) -> Asker {
+        let headers: &http::HeaderMap = request.metadata().as_ref();
+        Asker::new(headers.get(http::header::AUTHORIZATION), &self.identity)
     }
 
     /// The audit record of the caller's request.

@@ -3,14 +3,19 @@
 
 use std::time::Duration;
 
-use lockkeeper_access::{Access, Account};
-use lockkeeper_coordinator::{AnswersTo, Coordinator, Operation, Reply, mailbox};
-use tonic::{Response, metadata::MetadataMap};
+use futures::{
+    FutureExt as _, Stream, StreamExt as _,
+    stream::{self, BoxStream},
+};
+use lockkeeper_access::{Access, Account, Right};
+use lockkeeper_coordinator::{AnswersTo, Coordinator, Error, LockName, Operation, Reply, mailbox};
+use tonic::{Response, Status, metadata::MetadataMap};
 
 use super::{
     Metrics,
     answers::{Answers, Convert},
     convert::Requests,
+    status::status,
     viewer::Viewer,
 };
 
@@ -98,6 +103,37 @@ impl Calls {
 
     pub(super) fn viewer(&self, account: &Account) -> Viewer {
         Viewer::new(&self.coordinator, &self.access, account.identity())
+    }
+
+    /// These events, until the first error, and for as long as the caller may describe the name.
+    pub(super) fn while_described<T: Send + 'static>(
+        &self,
+        account: &Account,
+        name: LockName,
+        events: impl Stream<Item = Result<T, Error>> + Send + 'static,
+    ) -> BoxStream<'static, Result<T, Status>> {
+        let (calls, account) = (self.clone(), account.clone());
+        let refused = async move {
+            let may = || {
+                let may = calls.requests(&account).may(Right::Describe, &name);
+                may.map(|()| None)
+            };
+            calls.access.until_refused(may).await
+        };
+        let begun = Some((events.boxed(), refused.boxed()));
+        let events = stream::unfold(begun, |state| async {
+            let (mut events, mut refused) = state?;
+            let next = tokio::select! {
+                biased;
+                error = &mut refused => Err(error),
+                next = events.next() => next?,
+            };
+            let state = next.is_ok().then_some((events, refused));
+            Some((next, state))
+        });
+        events
+            .map(|event| event.map_err(|error| status(&error)))
+            .boxed()
     }
 
     /// Runs an operation that may wait.

@@ -2,8 +2,8 @@
 
 use lockkeeper_access::Identity;
 use lockkeeper_coordinator::{
-    Coordinator, Event, Invalid, LockSeen, LostReason, NameKind, SessionId, SessionSeen,
-    SessionsOf, Watched, What,
+    Contended, ContendedName, Coordinator, Event, Invalid, LockSeen, LostReason, NameKind,
+    SessionId, SessionSeen, SessionsOf, Watched, What,
 };
 use tokio::time::Instant;
 
@@ -100,6 +100,7 @@ pub(super) fn listed_session(seen: SessionSeen) -> pb::SessionSummary {
         wait_count: count(seen.waits),
         resumable_for: seen.detached_until.map(left).map(whole_millis),
         peer_address: seen.peer.map(|it| it.to_string()).unwrap_or_default(),
+        coordinator: String::new(),
     }
 }
 
@@ -122,6 +123,7 @@ pub(super) fn watched(
                 .iter()
                 .map(|it| delta(coordinator, viewer, it))
                 .collect(),
+            coordinator: String::new(),
         }),
     };
     pb::WatchResponse { event: Some(event) }
@@ -159,10 +161,11 @@ fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::Watch
             .unwrap_or_default()
             .to_owned(),
         note: event.note.as_deref().map(convert_note::proto),
+        coordinator: String::new(),
     }
 }
 
-fn proto_kind(kind: NameKind) -> pb::NameKind {
+pub(super) fn proto_kind(kind: NameKind) -> pb::NameKind {
     match kind {
         NameKind::Lock => pb::NameKind::Lock,
         NameKind::ReadWriteLock => pb::NameKind::ReadWriteLock,
@@ -171,6 +174,28 @@ fn proto_kind(kind: NameKind) -> pb::NameKind {
     }
 }
 
-fn count(count: usize) -> u32 {
+pub(super) fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+pub(super) fn contended_name(seen: ContendedName, waiting: &[Contended]) -> pb::ContendedName {
+    let now = waiting.iter().filter(|now| now.name == seen.name);
+    let waiters: usize = now.map(|now| now.waiters).sum();
+    let holders = seen.clients.into_iter();
+    let holders = holders.map(|(client_name, hold_count, held)| pb::ContendedHolder {
+        client_name,
+        hold_count,
+        held: Some(whole_millis(held)),
+    });
+    pb::ContendedName {
+        name: seen.name.public().to_owned(),
+        counted_for: Some(whole_millis(seen.since.elapsed())),
+        wait_count: seen.wait_count,
+        waited: Some(whole_millis(seen.waited)),
+        refusal_count: seen.refusal_count,
+        hold_count: seen.hold_count,
+        held: Some(whole_millis(seen.held)),
+        holders: holders.collect(),
+        waiter_count: u32::try_from(waiters).unwrap_or(u32::MAX),
+    }
 }

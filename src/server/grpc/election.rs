@@ -1,10 +1,10 @@
 //! `ElectionService` and the conversion of its messages.
 
-use futures::{FutureExt as _, StreamExt as _, stream::BoxStream};
+use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper_access::{Account, Right};
 use lockkeeper_coordinator::{
     Acquire, Answer, Campaign, Elected, ElectionValue, Error, Invalid, LeaderSeen, Leadership,
-    LockName, Mode, Observed, Observer, Operation, Owner, Proclaim, Release, SessionId,
+    LockName, Mode, Observed, Operation, Owner, Proclaim, Release, SessionId,
 };
 use tonic::{Request, Response, Status};
 
@@ -69,38 +69,13 @@ impl Calls {
             .name(&request.name, Right::Describe)?;
         let after = Some(request.after_revision).filter(|after| *after > 0);
         let observer = self.coordinator.observe(name.clone(), after, account)?;
-        let (calls, asking) = (self.clone(), account.clone());
-        let refused = async move {
-            let may = || {
-                let may = calls.requests(&asking).may(Right::Describe, &name);
-                may.map(|()| None)
-            };
-            calls.access.until_refused(may).await
-        };
-        Ok(events(observer, refused.boxed(), self.viewer(account)).boxed())
+        let viewer = self.viewer(account);
+        let events = futures::stream::unfold(observer, |mut observer| async {
+            Some((observer.next().await, observer))
+        });
+        let events = events.map(move |event| event.map(|it| observed(it, &viewer)));
+        Ok(self.while_described(account, name, events))
     }
-}
-
-/// Events until the first error.
-fn events(
-    observer: Observer,
-    refused: impl Future<Output = Error> + Send + Unpin,
-    viewer: Viewer,
-) -> impl futures::Stream<Item = Result<pb::ObserveResponse, Status>> + Send {
-    let events = futures::stream::unfold(Some((observer, refused)), |state| async {
-        let (mut observer, mut refused) = state?;
-        let next = tokio::select! {
-            biased;
-            error = &mut refused => Err(error),
-            next = observer.next() => next,
-        };
-        let state = next.is_ok().then_some((observer, refused));
-        Some((next, state))
-    });
-    events.map(move |event| match event {
-        Ok(event) => Ok(observed(event, &viewer)),
-        Err(error) => Err(status(&error)),
-    })
 }
 
 // === impl Requests ===

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use lockkeeper_coordinator::{Answer, Operation};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -13,7 +14,7 @@ use super::{
     convert,
     explain::explained,
     layer::BodyFate,
-    multi,
+    lock_watch, multi,
     outbound::Outbound,
     pb, session,
     status::status,
@@ -39,6 +40,16 @@ service! {
     pb::lock_service_server::LockService, LockService, |calls, account|
     own {
         type SessionStream = Outbound;
+        type WatchLockStream = BoxStream<'static, Result<pb::WatchLockResponse, Status>>;
+
+        async fn watch_lock(
+            &self,
+            request: Request<pb::WatchLockRequest>,
+        ) -> Result<Response<Self::WatchLockStream>, Status> {
+            let account = auth::account(request.extensions());
+            let watched = self.calls.watch_lock(&account, request.get_ref());
+            watched.map(Response::new).map_err(|error| status(&error))
+        }
 
         async fn session(
             &self,
@@ -83,6 +94,12 @@ service! {
             Answer::Waiting(it) => Event::Waiting(convert::waiting(&it)),
             Answer::Granted(it) => Event::Granted(convert::granted(it)?),
             Answer::NotGranted(it) => Event::NotGranted(convert::not_granted(&it)),
+        };
+        await_free(AwaitFreeRequest) -> AwaitFreeStream(AwaitFreeResponse), AwaitFree,
+        await_free_response {
+            Answer::Waiting(it) => Event::Waiting(convert::waiting(&it)),
+            Answer::LockFree(it) => Event::Free(lock_watch::free(it)),
+            Answer::NotGranted(it) => Event::NotFree(convert::not_granted(&it)),
         };
         acquire_all(AcquireAllRequest) -> AcquireAllStream(AcquireAllResponse), AcquireAll,
         acquire_all_response {

@@ -24,6 +24,7 @@ mod latch;
 pub mod layer;
 pub mod listen;
 mod lock;
+mod lock_watch;
 mod messages;
 mod metrics;
 mod multi;
@@ -62,7 +63,7 @@ use tower::{
 
 pub use peer::{Peer, Usage};
 
-use crate::{hosts::AllowedHosts, probe::StoreProbe};
+use crate::{fleet::Fleet, hosts::AllowedHosts, probe::StoreProbe};
 
 /// The server's behaviour towards clients.
 #[derive(Clone, Debug)]
@@ -90,6 +91,8 @@ pub struct Config {
     pub operations_per_session_max: usize,
     /// The size of a call's headers, as HTTP/2 counts it.
     pub header_list_bytes_max: u32,
+    /// The other coordinators.
+    pub fleet: Fleet,
 }
 
 /// Calls that a client reset before they were accepted, and its protocol errors. Above either
@@ -132,6 +135,7 @@ pub fn services(
         access: access.clone(),
         metrics: metrics.clone(),
     };
+    let admin = admin::service(&calls, &probe, &config.fleet);
     let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
     let lock = router_bypass::LockServer::new(lock).max_decoding_message_size(sizes.largest());
     let semaphore = semaphore::SemaphoreService {
@@ -145,9 +149,7 @@ pub fn services(
     let latch = LatchServiceServer::new(latch).max_decoding_message_size(config.message_bytes_max);
     let election = ElectionServiceServer::new(election::ElectionService { calls })
         .max_decoding_message_size(config.message_bytes_max);
-    let admin = admin::LockAdminService::new(coordinator.clone(), access.clone());
-    let admin = pb::lock_admin_service_server::LockAdminServiceServer::new(admin)
-        .max_decoding_message_size(config.message_bytes_max);
+    let admin = admin.max_decoding_message_size(config.message_bytes_max);
     let mut routes = Routes::default();
     routes = routes
         .add_service(lock.clone())

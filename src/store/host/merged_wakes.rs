@@ -1,10 +1,11 @@
 //! The messages of several hosts that are independent of each other, as one stream. What is
 //! published on one of them arrives from that one only.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::{Connected, HostError, ScriptHost, Wake, WakeSender};
@@ -13,6 +14,8 @@ use super::{Connected, HostError, ScriptHost, Wake, WakeSender};
 #[derive(Clone, Debug)]
 pub struct Subscriptions {
     hosts: Vec<Arc<dyn ScriptHost>>,
+    /// How often each channel is subscribed to.
+    wanted: Arc<Mutex<HashMap<Box<str>, usize>>>,
 }
 
 // === impl Subscriptions ===
@@ -30,12 +33,15 @@ impl Subscriptions {
             }
             wakes
         };
-        (Self { hosts }, wakes)
+        let wanted = Arc::default();
+        (Self { hosts, wanted }, wakes)
     }
 
     /// As [`ScriptHost::subscribe`] on all hosts; success means that a majority of them has
-    /// confirmed. The others go on trying.
+    /// confirmed. The others go on trying. Each call needs its own
+    /// [`unsubscribe`](Self::unsubscribe), whether it succeeds or not.
     pub async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
+        *self.wanted.lock().entry(channel.into()).or_default() += 1;
         if let [host] = self.hosts.as_slice() {
             return host.subscribe(channel).await;
         }
@@ -62,8 +68,17 @@ impl Subscriptions {
         Err(failed.unwrap_or_else(|| HostError::Unavailable("no host confirmed".to_owned())))
     }
 
-    /// As [`ScriptHost::unsubscribe`] on all hosts.
+    /// As [`ScriptHost::unsubscribe`] on all hosts, once nobody else has subscribed to the channel.
     pub fn unsubscribe(&self, channel: &str) {
+        let mut wanted = self.wanted.lock();
+        if let Some(others) = wanted.get_mut(channel)
+            && *others > 1
+        {
+            *others -= 1;
+            return;
+        }
+        wanted.remove(channel);
+        // Under the lock, or it could undo a subscription that begins now.
         for host in &self.hosts {
             host.unsubscribe(channel);
         }
@@ -83,6 +98,20 @@ async fn forward(mut stream: mpsc::Receiver<Wake>, sender: WakeSender) {
 mod tests {
     use super::*;
     use crate::host::embedded::EmbeddedStore;
+
+    #[tokio::test]
+    async fn a_channel_is_heard_until_the_last_of_its_subscribers_leaves() {
+        let store = EmbeddedStore::default();
+        let (subscriptions, mut wakes) = Subscriptions::of(vec![store.connect()]);
+        subscriptions.subscribe("channel").await.unwrap();
+        subscriptions.clone().subscribe("channel").await.unwrap();
+        subscriptions.unsubscribe("channel");
+        publish(&store);
+        assert!(matches!(wakes.recv().await, Some(Wake::Message { .. })));
+        subscriptions.unsubscribe("channel");
+        assert_eq!(store.subscription_count("channel"), 0);
+        assert!(subscriptions.wanted.lock().is_empty());
+    }
 
     fn publish(store: &EmbeddedStore) {
         store.command(&[b"PUBLISH", b"channel", b"0"]).unwrap();

@@ -357,11 +357,13 @@ pub static SESSION_ENDED: Script = script!("session_ended", "token");
 pub static WAITS_SHARE: Script = script!("waits_share", "token");
 /// Tells the waits of an owner that are shared.
 pub static WAITS_LOOK: Script = script!("waits_look", "token");
+/// Announces a coordinator to the others.
+pub static FLEET_ANNOUNCE: Script = script!("fleet_announce", "token", "expire");
 /// Finds out whether the store takes writes.
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 48] = [
+pub static ALL: [&Script; 49] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
@@ -409,6 +411,7 @@ pub static ALL: [&Script; 48] = [
     &SESSION_ENDED,
     &WAITS_SHARE,
     &WAITS_LOOK,
+    &FLEET_ANNOUNCE,
     &STORE_WRITE,
 ];
 

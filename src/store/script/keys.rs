@@ -234,6 +234,11 @@ pub fn waits(prefix: &str, digest: &str) -> Bytes {
     prefixed("lockkeeper_waits", &[prefix, digest].concat()).into()
 }
 
+/// The coordinators of names with this prefix.
+pub fn coordinators(prefix: &str) -> Bytes {
+    prefixed("lockkeeper_coordinators", &[prefix, "fleet"].concat()).into()
+}
+
 /// A key that is never there.
 pub fn never(prefix: &str) -> Bytes {
     format!("{prefix}lockkeeper_never").into()

@@ -15,8 +15,8 @@ mod walk;
 
 pub use calls::{
     Acquired, Attempt, Batch, Forced, ForcedRecord, Hold, Holder, Inspected, Mode, NameKind, Note,
-    Ownership, Refusal, Released, Renewal, Renewals, Renewed, SharedWaits, StoreClock, ToHolders,
-    wakes,
+    OtherCoordinators, Ownership, Refusal, Released, Renewal, Renewals, Renewed, SharedWaits,
+    StoreClock, ToHolders, wakes,
 };
 pub use error::{CallError, StoreLimit, Unsupported};
 pub use quorum::QuorumMember;

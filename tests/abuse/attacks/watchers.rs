@@ -11,6 +11,7 @@ const WATCHERS: usize = 64;
 fn watch(prefix: &str) -> pb::WatchRequest {
     pb::WatchRequest {
         prefix: prefix.to_owned(),
+        fleet: false,
     }
 }
 

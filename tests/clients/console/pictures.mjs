@@ -1,5 +1,6 @@
 // The pictures of docs/images/console: every page, light, dark and on a phone, of one of two coordinators on a busy Redis.
 
+import { randomBytes } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import UPNG from "upng-js";
 import { call, holdMany, plantDeadlock, plantRedissonHolder, until } from "./world.mjs";
@@ -36,7 +37,8 @@ export async function takePictures(world, images) {
   const folder = `${images}/console`;
   await mkdir(folder, { recursive: true });
   const redis = await world.redis();
-  const settings = ["--store", redis.url, "--set", "admin.allow_force_release=true"];
+  const both = { "admin.allow_force_release": true, "session.secret": randomBytes(32).toString("hex"), "fleet.address": "127.0.0.1" };
+  const settings = ["--store", redis.url, ...Object.entries(both).flatMap(([key, value]) => ["--set", `${key}=${value}`])];
   const [coordinator, other] = [await world.coordinator(...settings), await world.coordinator(...settings)];
   await holdMany(coordinator, 10_000);
   const churn = { goesOn: true };

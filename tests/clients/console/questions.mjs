@@ -46,7 +46,7 @@ export const questions = {
     const { page } = await open(world);
     await page.locator("#banners", { hasText: /Deadlock: the holders of accounts:(alice|bob), accounts:(alice|bob) wait for each other/ }).waitFor();
     assert.equal(await page.locator("#banners li").count(), 1, "nothing else needs a person");
-    await row(page, "coordinators-rows", "ready").getByText("answers").waitFor();
+    await row(page, "coordinators-rows", "this one").getByText("ready").waitFor();
     const figures = page.locator("#figures svg");
     assert.equal(await figures.count(), 6);
     await page.getByRole("button", { name: "2 minutes" }).click();

@@ -35,6 +35,7 @@ async fn nobody_looks_at_what_is_others_or_takes_it_away_without_the_right() {
         };
         let watch = pb::WatchRequest {
             prefix: prefix.to_owned(),
+            ..Default::default()
         };
         let (listed, watched) = (admin.list_locks(list).await, admin.watch(watch).await);
         let sessions = admin.list_sessions(pb::ListSessionsRequest::default());

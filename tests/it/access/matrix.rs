@@ -8,9 +8,7 @@ use http::uri::PathAndQuery;
 use lockkeeper_access::{Quotas, Right};
 use lockkeeper_api::pb::{self, session_request::Request as Frame, session_response::Response};
 use prost::Message as _;
-use prost_reflect::{
-    DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor, Value,
-};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, Value};
 use tonic::{Code, Request, Status, client::Grpc};
 use tonic_types::StatusExt as _;
 
@@ -41,6 +39,8 @@ const RPCS: &[Row] = &[
     ("LockService.Renew", "acquire", DENIED, NO_SESSION),
     ("LockService.Describe", "describe", NONE, NONE),
     ("LockService.Explain", "describe", NONE, NONE),
+    ("LockService.AwaitFree", "describe", DENIED, NO_SESSION),
+    ("LockService.WatchLock", "describe", NONE, NONE),
     ("LockService.CheckToken", "describe", NONE, NONE),
     ("LockService.RequestYield", "acquire", NONE, NONE),
     ("LockService.Offer", "acquire", DENIED, NO_SESSION),
@@ -83,7 +83,9 @@ const RPCS: &[Row] = &[
     ("ElectionService.Leader", "describe", NONE, NONE),
     ("ElectionService.Observe", "describe", NONE, NONE),
     ("LockAdminService.ListLocks", "admin", NONE, NONE),
+    ("LockAdminService.ListCoordinators", "admin", NONE, NONE),
     ("LockAdminService.ListSessions", "admin", NONE, NONE),
+    ("LockAdminService.ListContention", "admin", NONE, NONE),
     ("LockAdminService.ForceRelease", "admin", NONE, NONE),
     ("LockAdminService.EndSession", "admin", NONE, NONE),
     ("LockAdminService.Watch", "admin", NONE, NONE),
@@ -104,6 +106,7 @@ const FRAMES: &[Row] = &[
     ("renew", "acquire", DENIED, NOT_ITS),
     ("describe", "describe", NONE, NONE),
     ("explain", "describe", NONE, NONE),
+    ("await_free", "describe", DENIED, NOT_ITS),
     ("check_token", "describe", NONE, NONE),
     ("acquire_permits", "acquire", DENIED, NOT_ITS),
     ("try_acquire_permits", "acquire", DENIED, NOT_ITS),
@@ -172,9 +175,7 @@ fn frames() -> Vec<(String, MessageDescriptor)> {
         .unwrap();
     let oneof = request.oneofs().next().unwrap();
     let frames = oneof.fields().map(|field| {
-        let Kind::Message(message) = field.kind() else {
-            panic!("{field:?} is no message")
-        };
+        let message = field.kind().as_message().unwrap().clone();
         (field.name().to_owned(), message)
     });
     frames.collect()
@@ -200,9 +201,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             "fencing_token" | "term" => Value::U64(1),
             "permit_ids" => Value::List(vec![text(&"0".repeat(32))]),
             "locks" => {
-                let Kind::Message(lock) = field.kind() else {
-                    panic!("{field:?}")
-                };
+                let lock = field.kind().as_message().unwrap().clone();
                 let names = [THEIRS, about.name].into_iter().collect::<BTreeSet<_>>();
                 let lock = |name| {
                     let about = About { name, ..*about };
@@ -211,15 +210,15 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 Value::List(names.into_iter().map(lock).collect())
             }
             "note" => {
-                let Kind::Message(note) = field.kind() else {
-                    panic!("{field:?}")
-                };
+                let note = field.kind().as_message().unwrap().clone();
                 Value::Message(request(&note, about))
             }
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
             | "within" | "hold_at_least" | "lock_delay" | "preempt" | "client_name"
             | "request_id" | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl"
-            | "page_size" | "page_token" | "after_revision" => continue,
+            | "page_size" | "page_token" | "after_revision" | "fleet" | "waited_for_here" => {
+                continue;
+            }
             other => panic!("{}: what is {other} to be?", of.name()),
         };
         message.set_field(&field, value);
@@ -227,7 +226,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
     message
 }
 
-/// Calls an RPC of any kind, and returns its first answer.
+/// Calls an RPC of any kind, and returns its first answer; what is allowed may wait.
 async fn call(client: &Client, rpc: &MethodDescriptor, about: &About<'_>) -> Result<(), Status> {
     let path = format!("/{}/{}", rpc.parent_service().full_name(), rpc.name());
     let path = PathAndQuery::try_from(path).unwrap();
@@ -236,7 +235,6 @@ async fn call(client: &Client, rpc: &MethodDescriptor, about: &About<'_>) -> Res
     grpc.ready().await.unwrap();
     let answers = grpc.server_streaming(Request::new(Bytes::from(message)), path, Raw);
     let mut answers = answers.await?.into_inner();
-    // What is allowed may wait.
     let first = tokio::time::timeout(Duration::from_secs(1), answers.message()).await;
     first.map_or(Ok(()), |first| first.map(drop))
 }

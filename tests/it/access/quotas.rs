@@ -2,16 +2,20 @@
 
 use lockkeeper_access::Quotas;
 use lockkeeper_api::pb::{self, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::{ALICE, MALLORY, assert_refused, world_with};
-use crate::support::{
-    World,
-    client::{Client, acquire_request, try_request},
-    counters::Semaphore,
-    eventually, secs,
-    several::{release_all, specs, try_all},
+use crate::{
+    lock_watch::await_free,
+    support::{
+        World,
+        client::{Client, acquire_request, try_request},
+        counters::Semaphore,
+        eventually, secs,
+        several::{release_all, specs, try_all},
+    },
 };
 
 fn assert_full<T>(answer: Result<T, Status>) {
@@ -225,6 +229,37 @@ async fn an_identity_has_a_share_of_the_waiters_of_one_lock() {
     })
     .await;
     alice.waits(acquire_request("a", "3")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_has_a_share_of_the_waits_until_a_lock_is_free() {
+    let quotas = Quotas {
+        waiters_per_lock: 2,
+        ..Quotas::default()
+    };
+    let world = world_with(Vec::new(), quotas);
+    let mut alice = world.client_as(0, ALICE).await;
+    let mut mallory = world.client_as(0, MALLORY).await;
+    mallory.try_acquire("a", "x", secs(60)).await.unwrap();
+    let free = || pb::AwaitFreeRequest::named("a");
+    let mut waits = Vec::new();
+    for client in [&mut alice, &mut mallory] {
+        for _ in 0..2 {
+            let mut call = await_free(client, free()).await.unwrap();
+            call.expect_waiting().await;
+            waits.push(call);
+        }
+        let mut third = await_free(client, free()).await.unwrap();
+        let ended = third.next().await;
+        assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS_PER_LOCK");
+    }
+    mallory.release("a", "x").await.unwrap();
+    for call in &mut waits {
+        call.expect_free().await;
+    }
+    mallory.try_acquire("a", "x", secs(60)).await.unwrap();
+    let mut again = await_free(&mut alice, free()).await.unwrap();
+    again.expect_waiting().await;
 }
 
 #[tokio::test(start_paused = true)]

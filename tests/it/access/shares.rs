@@ -35,7 +35,13 @@ async fn an_admin_of_a_prefix_leaves_watchers_to_admins_of_everything() {
         let mut admin = LockAdminServiceClient::new(client.channel());
         for _ in 0..9 {
             let prefix = format!("{team}/");
-            match admin.watch(pb::WatchRequest { prefix }).await {
+            match admin
+                .watch(pb::WatchRequest {
+                    prefix,
+                    fleet: false,
+                })
+                .await
+            {
                 Ok(watch) => open.push(watch),
                 Err(status) => {
                     assert_refused::<()>(Err(status), Code::ResourceExhausted, "WATCHERS_MAX");

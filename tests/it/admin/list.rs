@@ -19,7 +19,7 @@ async fn list(admin: &mut Admin, prefix: &str, page_size: u32) -> Vec<pb::LockSu
     let mut request = pb::ListLocksRequest {
         prefix: prefix.to_owned(),
         page_size,
-        page_token: String::new(),
+        ..Default::default()
     };
     let mut all = Vec::new();
     loop {

@@ -1,5 +1,6 @@
 //! Locks held by other callers: listed, released by force, and watched.
 
+mod contention;
 mod end_session;
 mod force;
 mod grace;
@@ -15,11 +16,11 @@ use crate::support::client::{Client, proto};
 
 type Admin = LockAdminServiceClient<Channel>;
 
-fn admin(client: &Client) -> Admin {
+pub(crate) fn admin(client: &Client) -> Admin {
     LockAdminServiceClient::new(client.channel())
 }
 
-async fn force(
+pub(crate) async fn force(
     admin: &mut Admin,
     name: &str,
     reason: &str,

@@ -10,7 +10,10 @@ use crate::support::{World, reason, secs};
 async fn watch(admin: &mut Admin, prefix: &str) -> Streaming<pb::WatchResponse> {
     let prefix = prefix.to_owned();
     admin
-        .watch(pb::WatchRequest { prefix })
+        .watch(pb::WatchRequest {
+            prefix,
+            fleet: false,
+        })
         .await
         .unwrap()
         .into_inner()
@@ -19,7 +22,7 @@ async fn watch(admin: &mut Admin, prefix: &str) -> Streaming<pb::WatchResponse> 
 async fn delta(events: &mut Streaming<pb::WatchResponse>) -> pb::WatchDelta {
     match events.message().await.unwrap().unwrap().event.unwrap() {
         watch_response::Event::Delta(delta) => delta,
-        watch_response::Event::Snapshot(snapshot) => panic!("{snapshot:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -34,7 +37,7 @@ async fn snapshot(events: &mut Streaming<pb::WatchResponse>) -> Vec<pb::WatchDel
                     return entries;
                 }
             }
-            watch_response::Event::Delta(delta) => panic!("{delta:?}"),
+            other => panic!("{other:?}"),
         }
     }
 }

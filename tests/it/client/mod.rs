@@ -1,6 +1,7 @@
 //! The client of the crate: sessions, guards, and what becomes of them when streams break.
 
 mod elections;
+mod free;
 mod guards;
 mod kinds;
 mod resuming;

@@ -15,6 +15,7 @@ mod delay;
 mod election;
 mod ended;
 mod fair;
+mod fleet;
 mod force;
 mod hand_on;
 mod inspect;

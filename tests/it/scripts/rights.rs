@@ -109,6 +109,8 @@ async fn use_all(scripts: &Scripts) -> Vec<CallError> {
     let shared = scripts.share_waits(("x", "d"), secs(60), Some("{}"));
     errors.extend(shared.await.err());
     errors.extend(scripts.shared_waits(("x", "d")).await.err());
+    let announced = scripts.announce("x", "d", secs(60), Some("{}"));
+    errors.extend(announced.await.err());
     errors
 }
 

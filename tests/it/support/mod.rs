@@ -6,6 +6,7 @@ mod arrived;
 mod faults;
 pub(crate) mod hosts;
 mod network;
+mod roads;
 mod world;
 
 pub(crate) use faults::{Faults, FaultyHost};

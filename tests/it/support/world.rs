@@ -4,8 +4,10 @@ use std::{io, sync::Arc, time::Duration};
 
 use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
+use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{self, Coordinator, Limits, SessionSecrets};
 use lockkeeper_server::{
+    fleet::{self, Fleet},
     grpc::{self, Peer, Usage},
     probe::StoreProbe,
 };
@@ -18,13 +20,14 @@ use lockkeeper_store::{
 };
 use tokio::{io::DuplexStream, sync::mpsc};
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::transport::Endpoint;
 
 use super::{
     Faults, FaultyHost, Network,
     arrived::Arrived,
     client::{Client, Session},
+    roads::Roads,
 };
 
 /// What a test may want otherwise.
@@ -41,6 +44,8 @@ pub(crate) struct Options {
     pub(crate) operations_per_session_max: usize,
     pub(crate) access: Access,
     pub(crate) connection_age_max: Option<Duration>,
+    /// Whether the coordinators announce themselves and ask each other.
+    pub(crate) fleet: bool,
 }
 
 /// The test's world.
@@ -48,12 +53,15 @@ pub(crate) struct World {
     /// The first, or the only one.
     pub(crate) store: EmbeddedStore,
     pub(crate) stores: Vec<EmbeddedStore>,
+    /// How coordinators reach each other.
+    pub(crate) roads: Roads,
     nodes: Vec<Node>,
 }
 
 struct Node {
     coordinator: Coordinator,
     connections: mpsc::UnboundedSender<io::Result<Arrived>>,
+    announcing: Option<AbortOnDropHandle<()>>,
 }
 
 pub(super) const BUFFER: usize = 64 * 1024;
@@ -87,6 +95,7 @@ impl Default for Options {
             operations_per_session_max: 1024,
             access: Access::open(),
             connection_age_max: None,
+            fleet: false,
         }
     }
 }
@@ -153,12 +162,14 @@ impl World {
             .chain((1..options.stores).map(|_| Self::store()))
             .collect();
         let connected = || stores.iter().map(&connect).collect();
+        let roads = Roads::default();
         let nodes = (0..options.coordinators)
-            .map(|_| Node::start(options, connected()))
+            .map(|number| Node::start(options, connected(), &roads, number))
             .collect();
         Self {
             store,
             stores,
+            roads,
             nodes,
         }
     }
@@ -170,8 +181,17 @@ impl World {
     /// Starts one more coordinator and returns its number.
     pub(crate) fn add_coordinator(&mut self, options: &Options) -> usize {
         let connected = self.stores.iter().map(EmbeddedStore::connect);
-        self.nodes.push(Node::start(options, connected.collect()));
-        self.nodes.len() - 1
+        let (connected, number) = (connected.collect(), self.nodes.len());
+        let node = Node::start(options, connected, &self.roads, number);
+        self.nodes.push(node);
+        number
+    }
+
+    /// A coordinator ends for the others, as by a crash: it announces itself no more, and cannot be
+    /// reached.
+    pub(crate) fn end(&mut self, node: usize) {
+        self.nodes[node].announcing = None;
+        self.roads.close(node);
     }
 
     /// A client with a connection of its own to a coordinator.
@@ -281,7 +301,12 @@ impl World {
 // === impl Node ===
 
 impl Node {
-    fn start(options: &Options, mut connected: Vec<Connected>) -> Self {
+    fn start(
+        options: &Options,
+        mut connected: Vec<Connected>,
+        roads: &Roads,
+        number: usize,
+    ) -> Self {
         let config = lockkeeper_coordinator::Config {
             limits: options.limits.clone(),
             lease: Duration::from_secs(30),
@@ -309,7 +334,12 @@ impl Node {
             let names = (1..).map(|number| format!("store {number}"));
             Coordinator::start_on_quorum(config, names.zip(connected).collect())
         };
+        let fleet = match options.fleet {
+            true => Fleet::new(&coordinator, fleet_config(roads, number)),
+            false => Fleet::default(),
+        };
         let config = grpc::Config {
+            fleet: fleet.clone(),
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             connection_age_max: options.connection_age_max,
@@ -327,20 +357,33 @@ impl Node {
         let services =
             grpc::services(&coordinator, probe, config, &options.access, &metrics).unwrap();
         let (connections, incoming) = mpsc::unbounded_channel();
+        roads.add(connections.clone());
         let incoming = UnboundedReceiverStream::new(incoming);
-        lockkeeper_base::tasks::spawn_detached("server", async move {
+        spawn_detached("server", async move {
             services.serve_http2(incoming).await.unwrap();
         });
         Self {
             coordinator,
             connections,
+            announcing: Some(AbortOnDropHandle::new(spawn_detached(
+                "announce",
+                fleet.announce(),
+            ))),
         }
+    }
+}
+
+fn fleet_config(roads: &Roads, number: usize) -> fleet::Config {
+    fleet::Config {
+        address: format!("http://node:{number}"),
+        allow_plaintext: true,
+        connect: roads.connect(),
     }
 }
 
 /// Carries bytes both ways until cut, which each side sees as a connection that broke.
 pub(super) fn pump(near: DuplexStream, far: DuplexStream, cut: CancellationToken) {
-    lockkeeper_base::tasks::spawn_detached("pump", async move {
+    spawn_detached("pump", async move {
         let (mut near, mut far) = (near, far);
         tokio::select! {
             () = cut.cancelled() => {}

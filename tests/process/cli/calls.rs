@@ -47,6 +47,27 @@ fn acquire_prints_the_grant() {
 }
 
 #[test]
+fn wait_says_when_a_lock_is_free() {
+    let fake = fake();
+    let output = ask(&fake, &["wait", "orders", "--wait", "1500ms"]);
+    assert_code(&output, 0);
+    let free = format!("free orders last_fencing_token={TOKEN}\n");
+    assert_eq!(stdout(&output), free);
+    let waiting = "lockkeeper: waiting for orders, the holder's lease ends in 12s\n";
+    assert_eq!(stderr(&output), waiting);
+    let request = &fake.seen()[0];
+    assert!(
+        request.contains("seconds: 1, nanos: 500000000"),
+        "{request}"
+    );
+    fake.set(|it| it.is_busy = true);
+    let output = ask(&fake, &["wait", "orders"]);
+    assert_code(&output, 1);
+    let ended = "not free orders: the wait ran out, the holder's lease ends in 12s\n";
+    assert_eq!(stdout(&output), ended);
+}
+
+#[test]
 fn a_reason_and_labels_go_with_an_acquire() {
     let fake = fake();
     let note = ["--reason", "release 1.4", "--label", "team=web"];

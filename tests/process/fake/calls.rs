@@ -4,14 +4,15 @@ use std::{collections::HashMap, time::Duration};
 
 use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper_api::pb::{
-    AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, CheckTokenRequest,
-    CheckTokenResponse, ClaimRequest, ClaimResponse, DescribeRequest, DescribeResponse,
-    ExplainRequest, ExplainResponse, GrantedAll, Holder, LockMode, OfferRequest, OfferResponse,
-    ReleaseAllRequest, ReleaseAllResponse, ReleaseRequest, ReleaseResponse, ReleasedLock,
-    RenewRequest, RenewResponse, RequestYieldRequest, RequestYieldResponse, SessionRequest,
-    SessionResponse, TryAcquireAllRequest, TryAcquireAllResponse, TryAcquireRequest,
-    TryAcquireResponse, Waiter, WaitingForAll, acquire_all_response, acquire_response,
-    lock_service_server::LockService,
+    AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, AwaitFreeRequest,
+    AwaitFreeResponse, CheckTokenRequest, CheckTokenResponse, ClaimRequest, ClaimResponse,
+    DescribeRequest, DescribeResponse, ExplainRequest, ExplainResponse, GrantedAll, Holder,
+    LockFree, LockMode, OfferRequest, OfferResponse, ReleaseAllRequest, ReleaseAllResponse,
+    ReleaseRequest, ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse,
+    RequestYieldRequest, RequestYieldResponse, SessionRequest, SessionResponse,
+    TryAcquireAllRequest, TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter,
+    Waiting, WaitingForAll, WatchLockRequest, WatchLockResponse, acquire_all_response,
+    acquire_response, await_free_response, lock_service_server::LockService,
 };
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::sync::mpsc;
@@ -187,6 +188,38 @@ impl LockService for Service {
             });
         let locks = locks.collect();
         Ok(Response::new(ReleaseAllResponse { locks }))
+    }
+
+    type AwaitFreeStream = BoxStream<'static, Result<AwaitFreeResponse, Status>>;
+
+    async fn await_free(
+        &self,
+        request: Request<AwaitFreeRequest>,
+    ) -> Result<Response<Self::AwaitFreeStream>, Status> {
+        self.saw(format!("{:?}", request.into_inner()));
+        let last = if self.behaviour().is_busy {
+            await_free_response::Event::NotFree(not_granted())
+        } else {
+            await_free_response::Event::Free(LockFree {
+                last_fencing_token: TOKEN,
+            })
+        };
+        let waiting = Waiting {
+            position: 0,
+            ..waiting()
+        };
+        let events = [await_free_response::Event::Waiting(waiting), last];
+        let events = events.map(|event| Ok(AwaitFreeResponse { event: Some(event) }));
+        Ok(Response::new(futures::stream::iter(events).boxed()))
+    }
+
+    type WatchLockStream = BoxStream<'static, Result<WatchLockResponse, Status>>;
+
+    async fn watch_lock(
+        &self,
+        _: Request<WatchLockRequest>,
+    ) -> Result<Response<Self::WatchLockStream>, Status> {
+        Err(Status::unimplemented("its words have tests of their own"))
     }
 
     async fn describe(

@@ -26,7 +26,7 @@ pub(super) async fn a_lock_is_listed_and_taken_away_and_its_holder_is_told_why(w
     let mut request = pb::ListLocksRequest {
         prefix: "admin:".to_owned(),
         page_size: 7,
-        page_token: String::new(),
+        ..Default::default()
     };
     loop {
         let page = admin.list_locks(request.clone()).await.unwrap();

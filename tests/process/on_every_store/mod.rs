@@ -41,7 +41,7 @@ macro_rules! stories {
 }
 
 /// All of them, by name.
-const STORIES: [(&str, Pace, Story); 24] = stories![
+const STORIES: [(&str, Pace, Story); 25] = stories![
     Busy: exclusion::mission_1_one_holder_at_any_time,
     Patient: exclusion::mission_2_a_crashed_holder_frees_the_lock_by_its_time_to_live,
     Patient: exclusion::mission_3_and_8_only_the_holder_releases_and_others_are_told_why_not,
@@ -63,6 +63,7 @@ const STORIES: [(&str, Pace, Story); 24] = stories![
     Busy: sessions::a_coordinator_that_drains_hands_its_sessions_on_and_keeps_their_locks,
     Patient: sessions::a_session_goes_on_after_its_coordinator_was_killed_or_is_told_of_the_loss,
     Busy: sessions::a_lock_is_described_and_tokens_are_checked,
+    Busy: waiting::a_release_is_heard_by_who_waits_for_a_free_lock_and_by_who_watches_it,
     Busy: admin::a_lock_is_listed_and_taken_away_and_its_holder_is_told_why,
     Patient: counters::never_more_permits_are_held_than_there_are_or_semaphores_are_refused,
     Busy: counters::a_latch_opens_for_all_or_latches_are_refused,

@@ -1,11 +1,14 @@
 //! How to wait, how not to, and the names that one can wait for.
 
-use lockkeeper_api::pb::{self, LockMode, session_request::Request};
+use lockkeeper_api::pb::{
+    self, LockMode, await_free_response::Event as Awaited, session_request::Request,
+    watch_lock_response::Event as Watched,
+};
 use lockkeeper_store::script::keys;
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
-use super::world::{LATE_MAX, World};
+use super::world::{LATE_MAX, LEASE, World};
 use crate::{
     client::{acquire_request, proto, std_duration, try_request},
     modes::wait,
@@ -151,4 +154,49 @@ fn hash_tag(key: &str) -> &str {
         Some((tag, _)) if !tag.is_empty() => tag,
         _ => key,
     }
+}
+
+/// Polls are too rare to bring the answers in time.
+pub(super) async fn a_release_is_heard_by_who_waits_for_a_free_lock_and_by_who_watches_it(
+    world: World,
+) {
+    let name = "waiting:free";
+    let (mut holder, mut other) = (world.client(0).await, world.client(1).await);
+    let held = holder.try_acquire(name, "x", LEASE * 20).await.unwrap();
+    let token = held.grant.unwrap().fencing_token;
+    let request = pb::WatchLockRequest {
+        name: name.to_owned(),
+    };
+    let events = other.api.watch_lock(request).await.unwrap();
+    let mut events = events.into_inner();
+    let mut next = async || events.message().await.unwrap().unwrap().event.unwrap();
+    let Watched::State(state) = next().await else {
+        panic!("it begins with the state");
+    };
+    assert_eq!(state.holders[0].owner, "x");
+    let request = pb::AwaitFreeRequest::named(name);
+    let answers = other.api.await_free(request).await.unwrap();
+    let mut answers = answers.into_inner();
+    let first = answers.message().await.unwrap().unwrap().event;
+    assert!(matches!(first, Some(Awaited::Waiting(_))), "{first:?}");
+    // Its subscription is confirmed meanwhile, or the release is seen by the look after that.
+    let released_at = Instant::now();
+    holder.release(name, "x").await.unwrap();
+    let free = loop {
+        match answers.message().await.unwrap().unwrap().event {
+            Some(Awaited::Waiting(_)) => {}
+            last => break last,
+        }
+    };
+    assert!(matches!(free, Some(Awaited::Free(_))), "{free:?}");
+    let Watched::Ended(ended) = next().await else {
+        panic!("it was released");
+    };
+    assert_eq!(ended.fencing_token, token);
+    assert!(matches!(next().await, Watched::Free(_)));
+    assert!(
+        released_at.elapsed() < LATE_MAX,
+        "{:?}",
+        released_at.elapsed()
+    );
 }

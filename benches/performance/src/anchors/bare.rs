@@ -146,6 +146,8 @@ fn unimplemented() -> Status {
 impl service::LockService for Bare {
     type SessionStream = BoxStream<'static, Result<pb::SessionResponse, Status>>;
     type AcquireStream = BoxStream<'static, Result<pb::AcquireResponse, Status>>;
+    type AwaitFreeStream = Empty<Result<pb::AwaitFreeResponse, Status>>;
+    type WatchLockStream = Empty<Result<pb::WatchLockResponse, Status>>;
     type AcquireAllStream = Empty<Result<pb::AcquireAllResponse, Status>>;
 
     async fn try_acquire(
@@ -219,6 +221,14 @@ impl service::LockService for Bare {
         &self,
         _: Request<pb::CheckTokenRequest>,
     ) -> Answer<pb::CheckTokenResponse> {
+        Err(unimplemented())
+    }
+
+    async fn await_free(&self, _: Request<pb::AwaitFreeRequest>) -> Answer<Self::AwaitFreeStream> {
+        Err(unimplemented())
+    }
+
+    async fn watch_lock(&self, _: Request<pb::WatchLockRequest>) -> Answer<Self::WatchLockStream> {
         Err(unimplemented())
     }
 

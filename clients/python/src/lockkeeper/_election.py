@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from lockkeeper.v1 import election_pb2
 
 OBSERVE = "/lockkeeper.v1.ElectionService/Observe"
 
-#: The pause after each endpoint has been tried.
+#: The longest pause after each endpoint has been tried.
 _PAUSE = 0.5
 
 
@@ -58,7 +59,8 @@ class Progress:
             raise error
         self._is_new_stream = True
         self.endpoint = (self.endpoint + 1) % self._endpoints
-        return _PAUSE if is_round else 0.0
+        # Observers of a coordinator that died must not come all at once.
+        return _PAUSE * (0.5 + random.random() / 2) if is_round else 0.0  # noqa: S311
 
 
 def proclaim_of(held: Held, value: str) -> election_pb2.ProclaimRequest:

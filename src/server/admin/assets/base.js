@@ -1,5 +1,4 @@
-// What the pages share: requests, elements, tables, times. Everything that comes from the coordinator is text: it gets
-// onto the page by textContent only.
+// What the pages share. Everything that comes from the coordinator is text: it gets onto the page by textContent only.
 
 const TOKEN = "lockkeeper.token";
 const SOON_MS = 3000;
@@ -7,7 +6,6 @@ const CLIPPED = 56;
 
 export const at = (id) => document.getElementById(id);
 
-// The fields of a form.
 export const fieldsOf = (id) => Object.fromEntries(new FormData(at(id)));
 
 export const token = {
@@ -73,7 +71,7 @@ export function duration(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-// A long text with both of its ends; the whole one is shown on hover, and is what is copied.
+// A long text with both of its ends; the whole one is shown on hover.
 export function clip(text, most = CLIPPED) {
   if (text.length <= most) return text;
   const tail = Math.floor(most / 3);

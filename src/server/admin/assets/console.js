@@ -1,4 +1,4 @@
-// The frame of the pages: which one is shown, when it is loaded again, credentials, and what changes something.
+// The frame: routes, loading again, credentials, changes.
 
 import { Refused, ask, at, beginTables, isDenied, send, setText, tickAll, token, whyOf, wordsOf } from "./base.js";
 import * as events from "./events.js";
@@ -142,12 +142,12 @@ function route() {
 const CHANGES = {
   "force-release": [
     "Force release",
-    "Its holders may be at work. After 15 seconds at most, others get the lock. Only what checks fencing tokens is safe.",
+    "Its holders may be at work. After 15 seconds at most, others get the lock.",
     "name",
   ],
   "end-session": [
     "End session",
-    "Its waits end and its grants are released at once. Its client may be at work. Only what checks fencing tokens is safe.",
+    "Its waits end and its grants are released at once. Its client may be at work.",
     "digest",
   ],
 };
@@ -158,7 +158,7 @@ function openDialog(path) {
   const { reason, confirm } = form.elements;
   form.reset();
   setText(at("change-title"), title);
-  setText(at("change-about"), about);
+  setText(at("change-about"), `${about} Only what checks fencing tokens is safe.`);
   setText(at("change-confirm"), `Type the ${field}: ${subject}`);
   setText(at("change-problem"), "");
   setText(button, title);

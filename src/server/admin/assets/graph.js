@@ -111,7 +111,7 @@ export async function load(_, signal) {
   const none = "No call has waited for longer than a second. Waits appear here by themselves.";
   setText(at("graph-count"), graph.names.length > 0 ? `${many(graph.names.length, "name")} waited for longer than a second${left}` : none);
   showDeadlocks(graph.deadlocks);
-  // Anew only when something other than the times has changed, so that the focus stays.
+  // Anew only when more than the times has changed, so that the focus stays.
   const shape = JSON.stringify(graph, (key, value) => (key.endsWith("Ms") ? Math.floor(Math.log2(value / 1000 + 1)) : value));
   if (shape !== shown) {
     shown = shape;

@@ -58,15 +58,16 @@ export async function load(_, signal) {
   const rows = seen.coordinators.map((it, index) => [
     String(index),
     [
-      { text: it.isReady ? "✓ ready" : it.draining ? "▲ draining" : "▲ not ready", className: it.isReady ? "well" : "bad" },
-      { text: it.storeAnswers ? "answers" : `does not answer: ${it.storeError}`, className: it.storeAnswers ? "" : "bad" },
+      it.coordinator ?? "this one",
+      { text: it.isReady ? "✓ ready" : `▲ ${it.notReadyReason}`, className: it.isReady ? "well" : "bad" },
       it.sessions,
       it.waiters,
       it.version,
       { since: it.upForMs },
     ],
   ]);
-  showRows("coordinators-rows", rows, "");
+  const missing = seen.unasked.map((it) => [it.coordinator, [it.coordinator, { text: `▲ ${it.reason}`, className: "bad", span: 5 }]]);
+  showRows("coordinators-rows", [...rows, ...missing], "");
   at("figures").replaceChildren(...FIGURES.map((figure) => draw(figure, seen.history[ring])));
   const waited = seen.mostWaitedFor.map((it) => [
     it.name,

@@ -12,13 +12,14 @@ const streamOf = (it) => {
 };
 
 export async function loadAll(_, signal) {
-  const { sessions, sessionCount, nextPageToken } = await ask("sessions", { pageSize }, signal);
+  const { sessions, sessionCount, nextPageToken, unasked } = await ask("sessions", { pageSize }, signal);
   const rows = sessions.map((it) => [
     it.sessionDigest,
     [
-      { text: it.clientName || it.sessionDigest, href: hrefOfSession(it.sessionDigest), className: "name" },
+      { text: it.clientName || it.sessionDigest, href: it.coordinator ? "" : hrefOfSession(it.sessionDigest), className: "name" },
       it.identity || "—",
       it.peerAddress || "—",
+      it.coordinator ?? "this one",
       { text: streamOf(it), className: it.atRisk ? "bad" : "" },
       { since: it.ageMs },
       it.grantCount,
@@ -26,7 +27,8 @@ export async function loadAll(_, signal) {
     ],
   ]);
   showRows("sessions-rows", rows, "No session is open. A client opens one, for instance: lockkeeper run my-lock -- sleep 60");
-  setText(at("sessions-count"), many(sessionCount, "session"));
+  const missing = unasked.map((it) => `▲ ${it.coordinator}: ${it.reason}`);
+  setText(at("sessions-count"), [many(sessionCount, "session"), ...missing].join(" · "));
   at("sessions-more").hidden = !nextPageToken || pageSize >= 1000;
 }
 
@@ -55,7 +57,7 @@ function showStandings(it) {
   showRows("session-waits", waits, "It waits for nothing.");
 }
 
-const GONE = "This session is not at this coordinator: it has ended, or another coordinator or program knows it.";
+const GONE = "This session is not at this coordinator: it has ended, or is elsewhere.";
 
 export async function load(digest, signal) {
   const [it, lost] = await Promise.all([

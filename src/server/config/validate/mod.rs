@@ -53,6 +53,27 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_log(log, report);
     security::check(settings, report);
     check_telemetry(telemetry, report);
+    check_fleet(settings, report);
+}
+
+fn check_fleet(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let (fleet, session) = (&settings.fleet, &settings.session);
+    if let Some(why) = fleet.problem() {
+        report("fleet.address", why.to_owned());
+    }
+    let is_ip = fleet.address.parse::<std::net::IpAddr>().is_ok();
+    if is_ip && settings.server.listen.0.is_none() {
+        report(
+            "fleet.address",
+            "needs a port without server.listen".to_owned(),
+        );
+    }
+    let is_secret = !session.secret.is_empty() || !session.secret_file.as_os_str().is_empty();
+    if !fleet.address.is_empty() && !is_secret {
+        let why = "needs session.secret, the same for all coordinators, by which they know each \
+                   other";
+        report("fleet.address", why.to_owned());
+    }
 }
 
 fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {

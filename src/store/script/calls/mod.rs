@@ -2,6 +2,7 @@
 
 pub(super) mod encoding;
 mod ended;
+mod fleet;
 mod force;
 mod hand_over;
 mod hold;
@@ -21,6 +22,7 @@ mod vote;
 mod waits;
 
 pub use encoding::wakes;
+pub use fleet::OtherCoordinators;
 pub use force::{Forced, ForcedRecord};
 pub use hold::{Hold, Mode};
 pub(super) use hold::{acquire_keys, fair_keys, give_back_keys};

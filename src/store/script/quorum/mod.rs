@@ -18,6 +18,7 @@ mod acquire;
 mod admin;
 mod answers;
 mod ended;
+mod fleet;
 mod give_back;
 mod holders;
 mod inspect;

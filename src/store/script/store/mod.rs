@@ -1,6 +1,7 @@
 //! The coordinator's handle: one store, or a quorum of several.
 
 mod election;
+mod fleet;
 mod holders;
 mod latch;
 mod locks;

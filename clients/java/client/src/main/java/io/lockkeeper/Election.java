@@ -3,6 +3,7 @@ package io.lockkeeper;
 import io.lockkeeper.v1.ElectionServiceGrpc;
 import io.lockkeeper.v1.LeaderRequest;
 import io.lockkeeper.v1.LeaderResponse;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
@@ -43,6 +44,7 @@ public final class Election {
      * @throws InterruptedException if the thread is interrupted; it does not lead then
      */
     public Leadership campaign(String value, AcquireOptions options) throws InterruptedException {
+        Objects.requireNonNull(value);
         Leadership leadership = begin(options, false).await();
         try {
             leadership.proclaim(value);
@@ -61,6 +63,7 @@ public final class Election {
      * @return completes as {@link #campaign(String, AcquireOptions)} returns or throws
      */
     public CompletableFuture<Leadership> campaignAsync(String value, AcquireOptions options) {
+        Objects.requireNonNull(value);
         Call<Leadership> wait = begin(options, true);
         CompletableFuture<Leadership> elected = new CompletableFuture<>();
         elected.whenComplete((leadership, thrown) -> wait.cancel(false));
@@ -77,23 +80,19 @@ public final class Election {
 
     private static void proclaim(
             Leadership leadership, String value, CompletableFuture<Leadership> elected) {
-        CompletableFuture<Long> proclaimed;
-        try {
-            proclaimed = leadership.proclaimAsync(value);
-        } catch (RuntimeException lost) {
-            proclaimed = CompletableFuture.failedFuture(lost);
-        }
-        proclaimed.whenComplete(
-                (revision, thrown) -> {
-                    if (thrown != null) {
-                        elected.completeExceptionally(thrown);
-                    }
-                    // Not if the caller gave up meanwhile.
-                    boolean leads = thrown == null && elected.complete(leadership);
-                    if (!leads) {
-                        leadership.releaseAsync();
-                    }
-                });
+        leadership
+                .proclaimAsync(value)
+                .whenComplete(
+                        (revision, thrown) -> {
+                            if (thrown != null) {
+                                elected.completeExceptionally(thrown);
+                            }
+                            // Not if the caller gave up meanwhile.
+                            boolean leads = thrown == null && elected.complete(leadership);
+                            if (!leads) {
+                                leadership.releaseAsync();
+                            }
+                        });
     }
 
     private Call<Leadership> begin(AcquireOptions options, boolean isAsync) {

@@ -44,6 +44,7 @@ public final class Leadership extends Held {
      * @throws InterruptedException if the thread is interrupted
      */
     public long proclaim(String value) throws InterruptedException {
+        ensureHeld();
         return begin(value, false).await();
     }
 
@@ -54,6 +55,11 @@ public final class Leadership extends Held {
      * @return completes as {@link #proclaim} returns or throws
      */
     public CompletableFuture<Long> proclaimAsync(String value) {
+        try {
+            ensureHeld();
+        } catch (LockLostException lost) {
+            return CompletableFuture.failedFuture(lost);
+        }
         return begin(value, true);
     }
 
@@ -63,7 +69,6 @@ public final class Leadership extends Held {
     }
 
     private Call<Long> begin(String value, boolean isAsync) {
-        ensureHeld();
         ProclaimRequest.Builder request = ProclaimRequest.newBuilder().setValue(value);
         request.setName(name()).setOwner(grant().getOwner()).setTerm(term());
         SessionRequest frame = SessionRequest.newBuilder().setProclaim(request).build();

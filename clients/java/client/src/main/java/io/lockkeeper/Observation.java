@@ -151,7 +151,7 @@ public final class Observation implements AutoCloseable {
         /** gRPC itself would wait for a server that is silent. */
         void giveUpUnlessConnected() {
             if (!isOver && channel.getState(false) != ConnectivityState.READY) {
-                cancel("the coordinator does not answer");
+                cancel("it does not answer");
             }
         }
 

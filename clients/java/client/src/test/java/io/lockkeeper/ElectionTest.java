@@ -9,6 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lockkeeper.ElectionEvent.Kind;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
@@ -165,6 +167,7 @@ final class ElectionTest {
         coordinator.forceRelease("lost", "maintenance");
         assertEquals(LossReason.FORCE_RELEASED, told.get(20, TimeUnit.SECONDS).reason());
         assertThrows(LockLostException.class, () -> leadership.proclaim("b"));
+        assertTrue(leadership.proclaimAsync("b").isCompletedExceptionally());
         assertThrows(LockLostException.class, leadership::resign);
         assertEquals(Optional.empty(), other.election("lost").leader());
     }
@@ -256,11 +259,14 @@ final class ElectionTest {
             RefusedException failure = assertInstanceOf(RefusedException.class, failure(refused));
             assertEquals(Optional.of("INVALID_NAME"), failure.reason());
         }
-        try (Lockkeeper nowhere = Lockkeeper.connect("http://127.0.0.1:1", "http://127.0.0.1:2");
-                Observation unreachable = nowhere.election("e").observe(seen.events::add)) {
-            UnreachableException failure =
-                    assertInstanceOf(UnreachableException.class, failure(unreachable));
-            assertTrue(failure.getMessage().contains("http://127.0.0.1:2"), failure.getMessage());
+        try (ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            String last = "http://127.0.0.1:" + silent.getLocalPort();
+            try (Lockkeeper nowhere = Lockkeeper.connect("http://127.0.0.1:1", last);
+                    Observation none = nowhere.election("e").observe(seen.events::add)) {
+                var failure = assertInstanceOf(UnreachableException.class, failure(none));
+                String expected = "no coordinator at " + last + ": it does not answer";
+                assertEquals(expected, failure.getMessage());
+            }
         }
         assertTrue(seen.events.isEmpty());
     }

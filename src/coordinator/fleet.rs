@@ -1,0 +1,133 @@
+//! The coordinators of a store, which announce themselves in it, so that they can ask each other.
+//! What one says of itself is signed with the secret of resume tokens: who can only write to the
+//! store cannot name an address that callers' credentials are sent to.
+
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::{coordinator::Coordinator, error::Error};
+
+/// How often a coordinator announces itself, and how long it is known after the last time.
+pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(15);
+
+/// How much the clocks of two coordinators may differ, in seconds.
+const CLOCKS_DIFFER_MAX: u64 = 60;
+
+/// What a coordinator says of itself.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Introduction {
+    /// Where other coordinators reach its gRPC port.
+    pub address: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Another coordinator of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Its id, a new one at each start.
+    pub id: String,
+    /// What it says of itself; why that is not believed, if so.
+    pub said: Result<Introduction, &'static str>,
+}
+
+/// The other coordinators, in the order of their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Whether they know of this coordinator. Otherwise there are too many of them.
+    pub is_announced: bool,
+    /// The others.
+    pub others: Vec<Announced>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Signed {
+    #[serde(flatten)]
+    said: Introduction,
+    /// In seconds since 1970.
+    at: u64,
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// Its id, a new one at each start.
+    pub fn id(&self) -> &str {
+        &self.core.why.coordinator
+    }
+
+    /// Announces this coordinator for 15 s, and returns the others. Fails if the store does not
+    /// answer.
+    pub async fn announce(&self, own: &Introduction) -> Result<Others, Error> {
+        let signed = Signed {
+            said: own.clone(),
+            at: (self.core.config.unix_seconds)(),
+        };
+        let text = serde_json::to_string(&signed).expect("text and numbers become JSON");
+        let secrets = self.core.config.session_secrets.get();
+        let secret = secrets.first().map_or(&[][..], Vec::as_slice);
+        let mac = self.mac(secret, self.id(), &text).finalize().into_bytes();
+        let said = [&hex::encode(mac), " ", &text].concat();
+        let found = self.say(Some(&said)).await?;
+        let others = found.others.iter().map(|(id, said)| {
+            let id = String::from_utf8_lossy(id).into_owned();
+            let said = self.read(&id, said);
+            Announced { id, said }
+        });
+        let mut others: Vec<_> = others.collect();
+        others.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(Others {
+            is_announced: found.is_announced,
+            others,
+        })
+    }
+
+    /// The others no longer know of this coordinator. If the store does not answer, they forget it
+    /// within 15 s.
+    pub async fn leave(&self) {
+        if let Err(error) = self.say(None).await {
+            tracing::debug!(%error, "the other coordinators are not notified of the end");
+        }
+    }
+
+    async fn say(
+        &self,
+        said: Option<&str>,
+    ) -> Result<lockkeeper_store::script::OtherCoordinators, Error> {
+        let prefix = &self.core.config.limits.key_prefix;
+        let announced = self.core.scripts.announce(prefix, self.id(), TTL, said);
+        Ok(announced.await?)
+    }
+
+    fn read(&self, id: &str, said: &[u8]) -> Result<Introduction, &'static str> {
+        let unreadable = "what it says of itself cannot be read";
+        let said = str::from_utf8(said).map_err(|_| unreadable)?;
+        let (mac, text) = said.split_once(' ').ok_or(unreadable)?;
+        let mac = hex::decode(mac).map_err(|_| unreadable)?;
+        let secrets = self.core.config.session_secrets.get();
+        // Compares in constant time.
+        let is_signed = |secret: &Vec<u8>| self.mac(secret, id, text).verify_slice(&mac).is_ok();
+        if !secrets.iter().any(is_signed) {
+            return Err("it has another session.secret");
+        }
+        let signed: Signed = serde_json::from_str(text).map_err(|_| unreadable)?;
+        let now = (self.core.config.unix_seconds)();
+        if signed.at.abs_diff(now) > CLOCKS_DIFFER_MAX {
+            return Err("its clock differs by more than a minute");
+        }
+        Ok(signed.said)
+    }
+
+    fn mac(&self, secret: &[u8], id: &str, text: &str) -> Hmac<Sha256> {
+        #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+        let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
+        // The MAC of a resume token begins with a UUID, so neither can be taken for the other.
+        let parts = ["coordinator", &self.core.config.limits.key_prefix, id, text];
+        let with = |mac: Hmac<Sha256>, part: &str| mac.chain_update(part).chain_update([0]);
+        parts.into_iter().fold(mac, with)
+    }
+}

@@ -1,0 +1,15 @@
+//! The other coordinators of the store: announcing this one to them, and asking them what only they
+//! know. A question goes to each of them with the caller's own bearer token, so it is judged there
+//! as if the caller had asked itself, and is not passed on any further.
+
+mod asker;
+mod connect;
+mod peers;
+mod questions;
+mod watch;
+
+pub(crate) use self::{asker::Asker, peers::ANSWERED_BY, questions::in_order, watch::named};
+pub use self::{
+    connect::{Connect, connect},
+    peers::{Config, Fleet},
+};

@@ -1,0 +1,121 @@
+//! What the other coordinators are asked.
+
+use std::collections::HashMap;
+
+use lockkeeper_api::pb;
+
+use super::{
+    asker::Asker,
+    peers::{Asked, Client, Fleet},
+};
+
+/// The waiters on the other coordinators.
+pub(crate) struct WaitersElsewhere {
+    /// Their number, by name.
+    pub(crate) counts: HashMap<String, u32>,
+    /// The coordinators whose waiters are missing.
+    pub(crate) unasked: Vec<pb::UnaskedCoordinator>,
+}
+
+// === impl Fleet ===
+
+impl Fleet {
+    /// What each other coordinator says of its state.
+    pub(crate) async fn coordinators(&self, asker: &Asker) -> Asked<pb::CoordinatorSummary> {
+        let call = |mut client: Client| {
+            let request = asker.request(pb::ListCoordinatorsRequest::default());
+            async move { client.list_coordinators(request).await }
+        };
+        let Asked { answers, unasked } = self.ask(asker, call).await;
+        let own = |answer: pb::ListCoordinatorsResponse| answer.coordinators.into_iter().next();
+        let answers = answers.into_iter();
+        let answers = answers.filter_map(|(name, answer)| Some((name, own(answer)?)));
+        Asked {
+            answers: answers.collect(),
+            unasked,
+        }
+    }
+
+    /// The number of waiters on all other coordinators, for names with this beginning.
+    pub(crate) async fn waiters(&self, asker: &Asker, prefix: &str) -> WaitersElsewhere {
+        let call = |mut client: Client| {
+            let request = asker.request(pb::ListLocksRequest {
+                prefix: prefix.to_owned(),
+                waited_for_here: true,
+                ..pb::ListLocksRequest::default()
+            });
+            async move { client.list_locks(request).await }
+        };
+        let Asked { answers, unasked } = self.ask(asker, call).await;
+        let mut counts = HashMap::new();
+        for lock in answers.into_iter().flat_map(|(_, answer)| answer.locks) {
+            *counts.entry(lock.name).or_default() += lock.waiter_count;
+        }
+        WaitersElsewhere { counts, unasked }
+    }
+
+    /// The same page of the sessions of each other coordinator; the sessions name it.
+    pub(crate) async fn sessions(
+        &self,
+        asker: &Asker,
+        page_size: u32,
+        page_token: &str,
+    ) -> Asked<pb::ListSessionsResponse> {
+        let request = pb::ListSessionsRequest {
+            page_size,
+            page_token: page_token.to_owned(),
+            fleet: false,
+        };
+        let call = |mut client: Client| {
+            let request = asker.request(request.clone());
+            async move { client.list_sessions(request).await }
+        };
+        let mut asked = self.ask(asker, call).await;
+        for (name, page) in &mut asked.answers {
+            for session in &mut page.sessions {
+                session.coordinator.clone_from(name);
+            }
+        }
+        asked
+    }
+}
+
+/// Brings the sessions of several pages into the order of their digests. Where a page has a next
+/// one, all that follow belong to the next one too. Returns its token.
+pub(crate) fn in_order<T>(
+    sessions: &mut Vec<T>,
+    digest: impl Fn(&T) -> String,
+    next: impl IntoIterator<Item = String>,
+) -> String {
+    let next = next.into_iter().filter(|token| !token.is_empty()).min();
+    sessions.sort_by_cached_key(&digest);
+    if let Some(last) = &next {
+        sessions.retain(|session| digest(session) <= *last);
+    }
+    next.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_ends_where_the_first_of_its_parts_ends() {
+        let page = |parts: &[(&[&str], &str)]| {
+            let sessions = parts.iter().flat_map(|(part, _)| part.iter());
+            let mut sessions: Vec<String> = sessions.map(ToString::to_string).collect();
+            let next = parts.iter().map(|(_, next)| next.to_string());
+            let next = in_order(&mut sessions, String::clone, next);
+            (sessions.concat(), next)
+        };
+        assert_eq!(
+            page(&[(&["b", "d"], ""), (&["a"], "")]),
+            ("abd".into(), "".into())
+        );
+        let one_goes_on = page(&[(&["b", "e"], "e"), (&["a", "f"], "")]);
+        assert_eq!(one_goes_on, ("abe".into(), "e".into()));
+        // A session that two coordinators know is on one page.
+        let both = page(&[(&["a", "c"], "c"), (&["b", "c"], "c")]);
+        assert_eq!(both, ("abcc".into(), "c".into()));
+    }
+}
