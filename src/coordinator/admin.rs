@@ -30,6 +30,9 @@ const PAGE_SIZE_MAX: usize = 1000;
 const STEP_KEYS: u32 = 500;
 const STEPS_MAX: usize = 20;
 
+/// By how much smaller a step is tried again whose names are more than a page.
+const STEP_SHRINKS: u32 = 4;
+
 /// Concurrent lookups of locks.
 pub(crate) const LOOKS_AT_ONCE: usize = 32;
 
@@ -183,8 +186,13 @@ impl Core {
     ) -> Result<(Vec<(String, NameKind)>, Option<PageCursor>), Error> {
         let mut place = PageCursor::from_token(token)?;
         let mut found: Vec<(String, NameKind)> = Vec::new();
+        let mut work = if place.behind.is_empty() {
+            STEP_KEYS
+        } else {
+            1
+        };
         for _ in 0..STEPS_MAX {
-            let (names, next) = self.scripts.walk(place.cursor, prefix, STEP_KEYS).await?;
+            let (names, next) = self.scripts.walk(place.cursor, prefix, work).await?;
             let mut new: Vec<_> = names
                 .into_iter()
                 .filter(|(name, _)| {
@@ -193,11 +201,18 @@ impl Core {
                 })
                 .collect();
             if found.len() + new.len() > count {
-                new.truncate(count - found.len());
-                // The next page repeats this step.
+                // The same step covers more keys later, if others are gone. So a page ends before a
+                // step that does not fit, or begins with a smaller one.
+                if !found.is_empty() {
+                    break;
+                }
+                if work > 1 {
+                    work = (work / STEP_SHRINKS).max(1);
+                    continue;
+                }
+                new.truncate(count);
                 place.behind = new.last().map_or(place.behind, |(name, _)| name.clone());
-                found.append(&mut new);
-                return Ok((found, Some(place)));
+                return Ok((new, Some(place)));
             }
             found.append(&mut new);
             let Some(cursor) = next else {

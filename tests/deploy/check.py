@@ -155,6 +155,9 @@ def settings(documents, pod, container, folder):
     for variable in container["env"]:
         if "value" in variable:
             value = variable["value"]
+        elif "fieldRef" in variable["valueFrom"]:
+            assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP", variable
+            value = "fd00::7"
         else:
             reference = variable["valueFrom"]["secretKeyRef"]
             value = held["secret", reference["name"]][reference["key"]]

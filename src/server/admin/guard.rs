@@ -15,7 +15,7 @@ use axum::{
 use lockkeeper_access::{Access, Audited, Identity, Right, Unauthenticated};
 
 use super::{Admin, failure::Failure};
-use crate::fleet::Asker;
+use crate::fleet::Forwarded;
 
 /// The caller of a request.
 #[derive(Clone, Debug)]
@@ -123,8 +123,8 @@ impl Caller {
     }
 
     /// The caller as other coordinators are shown it.
-    pub(super) fn asker(&self) -> Asker {
-        Asker::new(self.authorization.as_ref(), &self.identity)
+    pub(super) fn forwarded(&self) -> Forwarded {
+        Forwarded::new(self.authorization.as_ref(), &self.identity)
     }
 
     /// Resolves when the caller loses its identity, or the admin right to names with this prefix.

@@ -35,11 +35,11 @@ pub(super) async fn overview(
     caller: Caller,
 ) -> Result<Json<Value>, Failure> {
     caller.looks(&admin, "Overview", "")?;
-    let asker = caller.asker();
+    let forwarded = caller.forwarded();
     let (store, ready, others) = tokio::join!(
         admin.probe.store_answers(),
         admin.probe.is_ready(),
-        admin.fleet.coordinators(&asker)
+        admin.fleet.coordinators(&forwarded)
     );
     let coordinator = &admin.coordinator;
     let mut contended = coordinator.contended();

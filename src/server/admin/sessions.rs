@@ -40,8 +40,11 @@ pub(super) async fn list_all(
 ) -> Value {
     let listed = admin.coordinator.list_sessions(page_size, page_token);
     let page_size = u32::try_from(page_size).unwrap_or(u32::MAX);
-    let asker = caller.asker();
-    let others = admin.fleet.sessions(&asker, page_size, page_token).await;
+    let forwarded = caller.forwarded();
+    let others = admin
+        .fleet
+        .sessions(&forwarded, page_size, page_token)
+        .await;
     let mut sessions: Vec<Value> = listed.sessions.iter().map(listed_session).collect();
     let mut count = listed.count;
     let mut next = vec![listed.next.unwrap_or_default()];

@@ -41,7 +41,7 @@ impl Fleet {
         let uri: Option<http::Uri> = self.address.parse().ok();
         let is_url = uri.is_some_and(|uri| {
             let scheme = uri.scheme_str().unwrap_or_default();
-            let is_bare = matches!(uri.path_and_query().map(|it| it.as_str()), None | Some("/"));
+            let is_bare = ["", "/"].contains(&uri.path()) && uri.query().is_none();
             let has_host = uri.host().is_some_and(|host| !host.is_empty());
             let is_known = ["http", "https"].contains(&scheme);
             is_known && is_bare && has_host && uri.port_u16().is_some()

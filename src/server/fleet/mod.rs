@@ -2,14 +2,16 @@
 //! know. A question goes to each of them with the caller's own bearer token, so it is judged there
 //! as if the caller had asked itself, and is not passed on any further.
 
-mod asker;
 mod connect;
+mod forwarded;
 mod peers;
 mod questions;
 mod watch;
 
-pub(crate) use self::{asker::Asker, peers::ANSWERED_BY, questions::in_order, watch::named};
 pub use self::{
     connect::{Connect, connect},
     peers::{Config, Fleet},
+};
+pub(crate) use self::{
+    forwarded::Forwarded, peers::ANSWERED_BY, questions::in_order, watch::named,
 };

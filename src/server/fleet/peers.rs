@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Response, Status, transport::Channel};
 
 use super::{
-    asker::Asker,
     connect::{Connect, TIMEOUT},
+    forwarded::Forwarded,
 };
 
 /// The header of answers with the id of the coordinator that gives them.
@@ -116,7 +116,7 @@ impl Fleet {
     /// Asks all other coordinators at once, and waits at most 2 s for them.
     pub(crate) async fn ask<T, F>(
         &self,
-        asker: &Asker,
+        forwarded: &Forwarded,
         call: impl Fn(Client) -> F + Sync,
     ) -> Asked<T>
     where
@@ -136,7 +136,7 @@ impl Fleet {
         };
         let (call, others) = (&call, &others);
         let answers = others.iter().map(|other| async move {
-            let client = self.client(other, asker)?;
+            let client = self.client(other, forwarded)?;
             if self.is_silent(other) {
                 return Err(too_slow());
             }
@@ -182,11 +182,15 @@ impl Fleet {
     }
 
     /// A client of another coordinator; why it must or can not be asked, if so.
-    pub(super) fn client(&self, other: &Announced, asker: &Asker) -> Result<Client, String> {
+    pub(super) fn client(
+        &self,
+        other: &Announced,
+        forwarded: &Forwarded,
+    ) -> Result<Client, String> {
         let (Some(inner), Introduction { address, .. }) = (&self.0, other.said.clone()?) else {
             return Err("there is no fleet".to_owned());
         };
-        if let Some(why) = asker.refuse(&address, inner.config.allow_plaintext) {
+        if let Some(why) = forwarded.refuse(&address, inner.config.allow_plaintext) {
             return Err(why.to_owned());
         }
         let mut channels = inner.channels.lock();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use lockkeeper_api::pb;
 
 use super::{
-    asker::Asker,
+    forwarded::Forwarded,
     peers::{Asked, Client, Fleet},
 };
 
@@ -21,12 +21,15 @@ pub(crate) struct WaitersElsewhere {
 
 impl Fleet {
     /// What each other coordinator says of its state.
-    pub(crate) async fn coordinators(&self, asker: &Asker) -> Asked<pb::CoordinatorSummary> {
+    pub(crate) async fn coordinators(
+        &self,
+        forwarded: &Forwarded,
+    ) -> Asked<pb::CoordinatorSummary> {
         let call = |mut client: Client| {
-            let request = asker.request(pb::ListCoordinatorsRequest::default());
+            let request = forwarded.request(pb::ListCoordinatorsRequest::default());
             async move { client.list_coordinators(request).await }
         };
-        let Asked { answers, unasked } = self.ask(asker, call).await;
+        let Asked { answers, unasked } = self.ask(forwarded, call).await;
         let own = |answer: pb::ListCoordinatorsResponse| answer.coordinators.into_iter().next();
         let answers = answers.into_iter();
         let answers = answers.filter_map(|(name, answer)| Some((name, own(answer)?)));
@@ -37,16 +40,16 @@ impl Fleet {
     }
 
     /// The number of waiters on all other coordinators, for names with this beginning.
-    pub(crate) async fn waiters(&self, asker: &Asker, prefix: &str) -> WaitersElsewhere {
+    pub(crate) async fn waiters(&self, forwarded: &Forwarded, prefix: &str) -> WaitersElsewhere {
         let call = |mut client: Client| {
-            let request = asker.request(pb::ListLocksRequest {
+            let request = forwarded.request(pb::ListLocksRequest {
                 prefix: prefix.to_owned(),
                 waited_for_here: true,
                 ..pb::ListLocksRequest::default()
             });
             async move { client.list_locks(request).await }
         };
-        let Asked { answers, unasked } = self.ask(asker, call).await;
+        let Asked { answers, unasked } = self.ask(forwarded, call).await;
         let mut counts = HashMap::new();
         for lock in answers.into_iter().flat_map(|(_, answer)| answer.locks) {
             *counts.entry(lock.name).or_default() += lock.waiter_count;
@@ -57,7 +60,7 @@ impl Fleet {
     /// The same page of the sessions of each other coordinator; the sessions name it.
     pub(crate) async fn sessions(
         &self,
-        asker: &Asker,
+        forwarded: &Forwarded,
         page_size: u32,
         page_token: &str,
     ) -> Asked<pb::ListSessionsResponse> {
@@ -67,10 +70,10 @@ impl Fleet {
             fleet: false,
         };
         let call = |mut client: Client| {
-            let request = asker.request(request.clone());
+            let request = forwarded.request(request.clone());
             async move { client.list_sessions(request).await }
         };
-        let mut asked = self.ask(asker, call).await;
+        let mut asked = self.ask(forwarded, call).await;
         for (name, page) in &mut asked.answers {
             for session in &mut page.sessions {
                 session.coordinator.clone_from(name);

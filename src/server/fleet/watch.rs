@@ -10,8 +10,8 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    asker::Asker,
     connect::TIMEOUT,
+    forwarded::Forwarded,
     peers::{Fleet, name, of_coordinator, too_slow, unasked, unknown, why},
 };
 
@@ -38,13 +38,20 @@ pub(crate) fn named(mut item: pb::WatchResponse, coordinator: &str) -> pb::Watch
 impl Fleet {
     /// The events of each other coordinator, also of those that appear later. What could not be
     /// asked, or ends, is said once.
-    pub(crate) fn watch(&self, asker: Asker, prefix: String) -> ReceiverStream<pb::WatchResponse> {
+    pub(crate) fn watch(
+        &self,
+        forwarded: Forwarded,
+        prefix: String,
+    ) -> ReceiverStream<pb::WatchResponse> {
         let (events, read) = mpsc::channel(EVENTS_MAX);
-        spawn_detached("fleet-watch", self.clone().follow(asker, prefix, events));
+        spawn_detached(
+            "fleet-watch",
+            self.clone().follow(forwarded, prefix, events),
+        );
         ReceiverStream::new(read)
     }
 
-    async fn follow(self, asker: Asker, prefix: String, events: Events) {
+    async fn follow(self, forwarded: Forwarded, prefix: String, events: Events) {
         let mut looks = tokio::time::interval(ANNOUNCE_INTERVAL);
         let mut watched: FuturesUnordered<BoxFuture<'_, Ended>> = FuturesUnordered::new();
         let mut under_way = BTreeSet::new();
@@ -68,7 +75,7 @@ impl Fleet {
                         });
                         for other in others {
                             if under_way.insert(other.id.clone()) {
-                                let carried = self.carry(other, &asker, &prefix, &events);
+                                let carried = self.carry(other, &forwarded, &prefix, &events);
                                 watched.push(carried.boxed());
                             }
                         }
@@ -87,11 +94,17 @@ impl Fleet {
     }
 
     /// Passes the events of a coordinator on until they end.
-    async fn carry(&self, other: Announced, asker: &Asker, prefix: &str, events: &Events) -> Ended {
+    async fn carry(
+        &self,
+        other: Announced,
+        forwarded: &Forwarded,
+        prefix: &str,
+        events: &Events,
+    ) -> Ended {
         let mut has_begun = false;
         let carry = async {
-            let mut client = self.client(&other, asker)?;
-            let request = asker.request(pb::WatchRequest {
+            let mut client = self.client(&other, forwarded)?;
+            let request = forwarded.request(pb::WatchRequest {
                 prefix: prefix.to_owned(),
                 fleet: false,
             });

@@ -13,7 +13,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
 use crate::{
-    fleet::{ANSWERED_BY, Asker, Fleet, in_order, named},
+    fleet::{ANSWERED_BY, Fleet, Forwarded, in_order, named},
     probe::StoreProbe,
     session_rights::may_end,
 };
@@ -118,13 +118,13 @@ impl LockAdminService {
     /// Adds the sessions of the other coordinators to a page of those here.
     async fn add_sessions(
         &self,
-        asker: &Asker,
+        forwarded: &Forwarded,
         request: &pb::ListSessionsRequest,
         page: &mut pb::ListSessionsResponse,
     ) {
         let others = self
             .fleet
-            .sessions(asker, request.page_size, &request.page_token);
+            .sessions(forwarded, request.page_size, &request.page_token);
         let others = others.await;
         page.unasked = others.unasked;
         let mut next = vec![std::mem::take(&mut page.next_page_token)];
@@ -176,7 +176,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         request: Request<pb::ListLocksRequest>,
     ) -> Result<Response<pb::ListLocksResponse>, Status> {
         let caller = Caller::of(&request);
-        let asker = caller.asker(&request);
+        let forwarded = caller.forwarded(&request);
         let request = request.into_inner();
         let asked = caller.asks("ListLocks", &request.prefix, "");
         self.admit(&asked)?;
@@ -198,7 +198,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             unasked: Vec::new(),
         };
         if request.fleet {
-            let waiters = self.fleet.waiters(&asker, &request.prefix).await;
+            let waiters = self.fleet.waiters(&forwarded, &request.prefix).await;
             for lock in &mut answer.locks {
                 let elsewhere = waiters.counts.get(&lock.name).copied();
                 lock.waiter_count += elsewhere.unwrap_or_default();
@@ -213,7 +213,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         request: Request<pb::ListCoordinatorsRequest>,
     ) -> Result<Response<pb::ListCoordinatorsResponse>, Status> {
         let caller = Caller::of(&request);
-        let asker = caller.asker(&request);
+        let forwarded = caller.forwarded(&request);
         let asked = caller.asks("ListCoordinators", "", "");
         self.admit(&asked)?;
         asked.done();
@@ -222,7 +222,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             unasked: Vec::new(),
         };
         if request.get_ref().fleet {
-            let others = self.fleet.coordinators(&asker).await;
+            let others = self.fleet.coordinators(&forwarded).await;
             let summaries = others.answers.into_iter().map(|(_, summary)| summary);
             answer.coordinators.extend(summaries);
             answer.unasked = others.unasked;
@@ -235,7 +235,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         request: Request<pb::ListSessionsRequest>,
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
         let caller = Caller::of(&request);
-        let asker = caller.asker(&request);
+        let forwarded = caller.forwarded(&request);
         let request = request.into_inner();
         let asked = caller.asks("ListSessions", "", "");
         self.admit(&asked)?;
@@ -253,7 +253,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             for session in &mut answer.sessions {
                 session.coordinator.clone_from(&own);
             }
-            self.add_sessions(&asker, &request, &mut answer).await;
+            self.add_sessions(&forwarded, &request, &mut answer).await;
         }
         Ok(self.answer(answer))
     }
@@ -337,7 +337,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         request: Request<pb::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let caller = Caller::of(&request);
-        let asker = caller.asker(&request);
+        let forwarded = caller.forwarded(&request);
         let request = request.into_inner();
         let asked = caller.asks("Watch", &request.prefix, "");
         self.admit(&asked)?;
@@ -350,7 +350,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         let watcher = audited(&asked, watcher)?;
         let (coordinator, viewer) = (self.coordinator.clone(), self.viewer(&caller));
         let own = request.fleet.then(|| self.fleet.own_name()).flatten();
-        let others = own.map(|own| (own, self.fleet.watch(asker, request.prefix.clone())));
+        let others = own.map(|own| (own, self.fleet.watch(forwarded, request.prefix.clone())));
         let refused = self
             .refused(caller.identity.clone(), request.prefix)
             .boxed();

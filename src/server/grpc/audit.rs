@@ -6,7 +6,7 @@ use lockkeeper_access::{Account, Audited, Identity};
 use tonic::Request;
 
 use super::{Peer, auth};
-use crate::fleet::Asker;
+use crate::fleet::Forwarded;
 
 /// The caller and its address.
 #[derive(Clone, Debug)]
@@ -47,9 +47,9 @@ impl Caller {
     }
 
     /// The caller as other coordinators are shown it.
-    pub(super) fn asker<T>(&self, request: &Request<T>) -> Asker {
+    pub(super) fn forwarded<T>(&self, request: &Request<T>) -> Forwarded {
         let headers: &http::HeaderMap = request.metadata().as_ref();
-        Asker::new(headers.get(http::header::AUTHORIZATION), &self.identity)
+        Forwarded::new(headers.get(http::header::AUTHORIZATION), &self.identity)
     }
 
     /// The audit record of the caller's request.

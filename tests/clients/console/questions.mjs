@@ -57,6 +57,24 @@ export const questions = {
     await page.close();
   },
 
+  async "is everything well: all coordinators are shown, and one that could not be asked is named"(world) {
+    const redis = await world.redis();
+    const fleet = ["fleet.address=127.0.0.1", "session.secret=a secret of all the coordinators here"];
+    const flags = ["--store", redis.url, ...fleet.flatMap((it) => ["--set", it])];
+    const [here, there] = [await world.coordinator(...flags), await world.coordinator(...flags)];
+    world.begin(there, "run", "job", "--client-name", "there.sh", "--", "sleep", "600");
+    const page = await world.page(`${here.admin}/`);
+    await row(page, "coordinators-rows", here.server).getByText("ready").waitFor();
+    await row(page, "coordinators-rows", there.server).getByText("ready").waitFor();
+    await page.getByRole("link", { name: "Sessions" }).click();
+    await row(page, "sessions-rows", "there.sh").getByText(there.server).waitFor();
+    there.child.kill("SIGKILL");
+    await page.locator("#sessions-count", { hasText: `${there.server}: it cannot be reached` }).waitFor();
+    await page.getByRole("link", { name: "Overview" }).click();
+    await row(page, "coordinators-rows", there.server).getByText("it cannot be reached").waitFor();
+    await page.close();
+  },
+
   async "the first paint does not wait for 10,000 locks"(world) {
     const { page } = await open(world, "#locks");
     const paint = () =>

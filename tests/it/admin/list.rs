@@ -89,6 +89,37 @@ async fn locks_are_listed_page_by_page_with_who_holds_and_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_stays_held_is_listed_while_other_keys_go() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    for number in 0..300 {
+        let name = format!("held:{number}");
+        client.try_acquire(&name, "x", secs(30)).await.unwrap();
+        for other in 0..2 {
+            world.redis(&["SET", &format!("other:{number}:{other}"), ""]);
+        }
+    }
+    let mut admin = admin(&client);
+    let (mut request, mut names) = (pb::ListLocksRequest::default(), BTreeSet::new());
+    request.page_size = 10;
+    loop {
+        let page = admin.list_locks(request.clone()).await.unwrap();
+        let page = page.into_inner();
+        names.extend(page.locks.into_iter().map(|lock| lock.name));
+        for number in 0..300 {
+            for other in 0..2 {
+                world.redis(&["DEL", &format!("other:{number}:{other}")]);
+            }
+        }
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
+    assert_eq!(names.len(), 300);
+}
+
+#[tokio::test(start_paused = true)]
 async fn under_a_prefix_of_the_store_only_what_is_ours_is_listed() {
     let mut options = Options::default();
     options.limits.key_prefix = "app1:".into();

@@ -6,14 +6,14 @@ use tonic::Request;
 
 /// The caller of a question to all coordinators.
 #[derive(Clone, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Forwarded {
     authorization: Option<HeaderValue>,
     is_anonymous: bool,
 }
 
-// === impl Asker ===
+// === impl Forwarded ===
 
-impl Asker {
+impl Forwarded {
     /// The caller of a request with this `authorization` header.
     pub(crate) fn new(authorization: Option<&HeaderValue>, identity: &Identity) -> Self {
         Self {
@@ -65,11 +65,11 @@ mod tests {
     fn a_token_leaves_the_machine_encrypted_only_and_a_certificate_not_at_all() {
         let named = Identity::named("web");
         let (far, near) = ("http://10.0.0.7:7625", "http://127.0.0.1:7625");
-        let certificate = Asker::new(None, &named);
+        let certificate = Forwarded::new(None, &named);
         assert!(certificate.refuse(near, true).is_some());
-        let anonymous = Asker::new(None, &Identity::anonymous());
+        let anonymous = Forwarded::new(None, &Identity::anonymous());
         assert!(anonymous.refuse(far, false).is_none());
-        let token = Asker::new(Some(&HeaderValue::from_static("Bearer x")), &named);
+        let token = Forwarded::new(Some(&HeaderValue::from_static("Bearer x")), &named);
         assert!(token.refuse(far, false).is_some());
         assert!(
             token
