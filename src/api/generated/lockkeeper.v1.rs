@@ -2333,6 +2333,58 @@ pub struct RequestYieldResponse {
     #[prost(uint32, tag = "4")]
     pub reached_count: u32,
 }
+/// See LockService.Offer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OfferRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The session that holds the lock. It may be empty in a frame.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner that the grant names; empty means "0".
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// How long the ticket can be claimed, at most 10 min. Unset: 30 s.
+    #[prost(message, optional, tag = "4")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.Offer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OfferResponse {
+    /// The ticket. Anyone who has it, and may acquire the lock, can claim it; keep it secret.
+    #[prost(string, tag = "1")]
+    pub ticket: ::prost::alloc::string::String,
+    /// How long it can be claimed from now on, unless the grant ends before.
+    #[prost(message, optional, tag = "2")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.Claim.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClaimRequest {
+    /// The lock's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The session that is to hold the lock. It may be empty in a frame.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The owner within the session; empty means "0".
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// The ticket.
+    #[prost(string, tag = "4")]
+    pub ticket: ::prost::alloc::string::String,
+    /// The time for which the store keeps the grant unless it is renewed, as in AcquireRequest.
+    #[prost(message, optional, tag = "5")]
+    pub lease: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockService.Claim.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClaimResponse {
+    /// The grant, with a new fencing token.
+    #[prost(message, optional, tag = "1")]
+    pub grant: ::core::option::Option<Grant>,
+}
 /// See LockService.AwaitFree.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AwaitFreeRequest {
@@ -2473,58 +2525,6 @@ pub struct LockFree {
     /// The fencing token of the newest grant; 0 if none is known.
     #[prost(uint64, tag = "1")]
     pub last_fencing_token: u64,
-}
-/// See LockService.Offer.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct OfferRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The session that holds the lock. It may be empty in a frame.
-    #[prost(string, tag = "2")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner that the grant names; empty means "0".
-    #[prost(string, tag = "3")]
-    pub owner: ::prost::alloc::string::String,
-    /// How long the ticket can be claimed, at most 10 min. Unset: 30 s.
-    #[prost(message, optional, tag = "4")]
-    pub within: ::core::option::Option<::prost_types::Duration>,
-}
-/// See LockService.Offer.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct OfferResponse {
-    /// The ticket. Anyone who has it, and may acquire the lock, can claim it; keep it secret.
-    #[prost(string, tag = "1")]
-    pub ticket: ::prost::alloc::string::String,
-    /// How long it can be claimed from now on, unless the grant ends before.
-    #[prost(message, optional, tag = "2")]
-    pub within: ::core::option::Option<::prost_types::Duration>,
-}
-/// See LockService.Claim.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ClaimRequest {
-    /// The lock's name.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// The session that is to hold the lock. It may be empty in a frame.
-    #[prost(string, tag = "2")]
-    pub session_id: ::prost::alloc::string::String,
-    /// The owner within the session; empty means "0".
-    #[prost(string, tag = "3")]
-    pub owner: ::prost::alloc::string::String,
-    /// The ticket.
-    #[prost(string, tag = "4")]
-    pub ticket: ::prost::alloc::string::String,
-    /// The time for which the store keeps the grant unless it is renewed, as in AcquireRequest.
-    #[prost(message, optional, tag = "5")]
-    pub lease: ::core::option::Option<::prost_types::Duration>,
-}
-/// See LockService.Claim.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ClaimResponse {
-    /// The grant, with a new fencing token.
-    #[prost(message, optional, tag = "1")]
-    pub grant: ::core::option::Option<Grant>,
 }
 /// GrantEnd is how a grant ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

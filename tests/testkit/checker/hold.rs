@@ -64,7 +64,7 @@ impl Hold {
                 self.since = Some(at);
             }
             What::Failed => self.ended = Some(at),
-            What::AtRisk(left) => self.risk = Some(at + left),
+            What::AtRisk(left) | What::Broke(left) => self.risk = Some(at + left),
             What::Recovered => {
                 // If the time was over meanwhile the holder begins to rely on it again.
                 if self.risk.is_some_and(|risk| risk < at) && self.since.is_some() {
@@ -73,7 +73,6 @@ impl Hold {
                 }
                 self.risk = None;
             }
-            What::Broke(left) => self.risk = Some(at + left),
             What::Resumed if self.is_done => {}
             What::Resumed => {
                 // If the time was over meanwhile the holder begins to rely on it again.
