@@ -111,6 +111,8 @@ const (
 	LostClockStepped LostReason = "CLOCK_STEPPED"
 	// LostPreempted: the lock was preempted.
 	LostPreempted LostReason = "PREEMPTED"
+	// LostHandedOver: another session claimed a ticket for the lock and holds it.
+	LostHandedOver LostReason = "HANDED_OVER"
 )
 
 // LostError says that a lock or permits were lost. Another owner may hold them, unless ValidUntil

@@ -223,7 +223,13 @@ type ListLocksRequest struct {
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The `next_page_token` of the previous page, requested with the same prefix. Empty: the first
 	// page.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Whether `waiter_count` is to include the waiters on the other coordinators.
+	Fleet bool `protobuf:"varint,4,opt,name=fleet,proto3" json:"fleet,omitempty"`
+	// Only names that calls wait for on the queried coordinator, each with its kind and the number of
+	// these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
+	// store is not asked.
+	WaitedForHere bool `protobuf:"varint,5,opt,name=waited_for_here,json=waitedForHere,proto3" json:"waited_for_here,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,6 +285,20 @@ func (x *ListLocksRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListLocksRequest) GetFleet() bool {
+	if x != nil {
+		return x.Fleet
+	}
+	return false
+}
+
+func (x *ListLocksRequest) GetWaitedForHere() bool {
+	if x != nil {
+		return x.WaitedForHere
+	}
+	return false
+}
+
 // See LockAdminService.ListLocks.
 type ListLocksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -286,6 +306,8 @@ type ListLocksResponse struct {
 	Locks []*LockSummary `protobuf:"bytes,1,rep,name=locks,proto3" json:"locks,omitempty"`
 	// The token of the next page; empty if this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The coordinators whose waiters are missing.
+	Unasked       []*UnaskedCoordinator `protobuf:"bytes,3,rep,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +356,13 @@ func (x *ListLocksResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListLocksResponse) GetUnasked() []*UnaskedCoordinator {
+	if x != nil {
+		return x.Unasked
+	}
+	return nil
+}
+
 // LockSummary is a name in use, as the store shows it.
 type LockSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -354,7 +383,7 @@ type LockSummary struct {
 	// The fencing token of a lock's newest grant; 0 if none is known.
 	LastFencingToken uint64 `protobuf:"varint,7,opt,name=last_fencing_token,json=lastFencingToken,proto3" json:"last_fencing_token,omitempty"`
 	// The number of waiters: for FAIR locks, in the whole store; for other modes and kinds, on the
-	// queried coordinator.
+	// queried coordinator, or with `fleet` on all coordinators that answered.
 	WaiterCount uint32 `protobuf:"varint,8,opt,name=waiter_count,json=waiterCount,proto3" json:"waiter_count,omitempty"`
 	// For a semaphore: the total number of permits.
 	TotalPermits uint32 `protobuf:"varint,9,opt,name=total_permits,json=totalPermits,proto3" json:"total_permits,omitempty"`
@@ -473,20 +502,280 @@ func (x *LockSummary) GetCount() uint32 {
 	return 0
 }
 
+// See LockAdminService.ListCoordinators.
+type ListCoordinatorsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether to ask the other coordinators of the store too.
+	Fleet         bool `protobuf:"varint,1,opt,name=fleet,proto3" json:"fleet,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCoordinatorsRequest) Reset() {
+	*x = ListCoordinatorsRequest{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCoordinatorsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCoordinatorsRequest) ProtoMessage() {}
+
+func (x *ListCoordinatorsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCoordinatorsRequest.ProtoReflect.Descriptor instead.
+func (*ListCoordinatorsRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListCoordinatorsRequest) GetFleet() bool {
+	if x != nil {
+		return x.Fleet
+	}
+	return false
+}
+
+// See LockAdminService.ListCoordinators.
+type ListCoordinatorsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The queried coordinator, then the others that answered.
+	Coordinators []*CoordinatorSummary `protobuf:"bytes,1,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
+	// The others that did not answer.
+	Unasked       []*UnaskedCoordinator `protobuf:"bytes,2,rep,name=unasked,proto3" json:"unasked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCoordinatorsResponse) Reset() {
+	*x = ListCoordinatorsResponse{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCoordinatorsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCoordinatorsResponse) ProtoMessage() {}
+
+func (x *ListCoordinatorsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCoordinatorsResponse.ProtoReflect.Descriptor instead.
+func (*ListCoordinatorsResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListCoordinatorsResponse) GetCoordinators() []*CoordinatorSummary {
+	if x != nil {
+		return x.Coordinators
+	}
+	return nil
+}
+
+func (x *ListCoordinatorsResponse) GetUnasked() []*UnaskedCoordinator {
+	if x != nil {
+		return x.Unasked
+	}
+	return nil
+}
+
+// CoordinatorSummary is a coordinator that answered.
+type CoordinatorSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The address at which other coordinators reach it (`fleet.address`). If that is not known, its
+	// id, a new one at each start.
+	Coordinator string `protobuf:"bytes,1,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
+	// Its version.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The time since its start.
+	UpFor *durationpb.Duration `protobuf:"bytes,3,opt,name=up_for,json=upFor,proto3" json:"up_for,omitempty"`
+	// Why it does not accept new work; empty if it does.
+	NotReadyReason string `protobuf:"bytes,4,opt,name=not_ready_reason,json=notReadyReason,proto3" json:"not_ready_reason,omitempty"`
+	// The number of its sessions, live and detached.
+	SessionCount uint32 `protobuf:"varint,5,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
+	// The number of calls that wait on it.
+	WaiterCount   uint32 `protobuf:"varint,6,opt,name=waiter_count,json=waiterCount,proto3" json:"waiter_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorSummary) Reset() {
+	*x = CoordinatorSummary{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorSummary) ProtoMessage() {}
+
+func (x *CoordinatorSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorSummary.ProtoReflect.Descriptor instead.
+func (*CoordinatorSummary) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CoordinatorSummary) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
+}
+
+func (x *CoordinatorSummary) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *CoordinatorSummary) GetUpFor() *durationpb.Duration {
+	if x != nil {
+		return x.UpFor
+	}
+	return nil
+}
+
+func (x *CoordinatorSummary) GetNotReadyReason() string {
+	if x != nil {
+		return x.NotReadyReason
+	}
+	return ""
+}
+
+func (x *CoordinatorSummary) GetSessionCount() uint32 {
+	if x != nil {
+		return x.SessionCount
+	}
+	return 0
+}
+
+func (x *CoordinatorSummary) GetWaiterCount() uint32 {
+	if x != nil {
+		return x.WaiterCount
+	}
+	return 0
+}
+
+// UnaskedCoordinator is a coordinator of the store that did not answer, so that what only it knows
+// is missing from the response.
+type UnaskedCoordinator struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Same as in CoordinatorSummary; empty if the other coordinators are not known.
+	Coordinator string `protobuf:"bytes,1,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
+	// Its version; empty if it is not known.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Why it did not answer.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnaskedCoordinator) Reset() {
+	*x = UnaskedCoordinator{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnaskedCoordinator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnaskedCoordinator) ProtoMessage() {}
+
+func (x *UnaskedCoordinator) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnaskedCoordinator.ProtoReflect.Descriptor instead.
+func (*UnaskedCoordinator) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *UnaskedCoordinator) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
+}
+
+func (x *UnaskedCoordinator) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *UnaskedCoordinator) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // See LockAdminService.ListSessions.
 type ListSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The maximum number of entries. 0 means 100; more than 1,000 means 1,000.
+	// The maximum number of entries of each coordinator. 0 means 100; more than 1,000 means 1,000.
 	PageSize uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The `next_page_token` of the previous page. Empty: the first page.
-	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Whether to list the sessions of the other coordinators too.
+	Fleet         bool `protobuf:"varint,3,opt,name=fleet,proto3" json:"fleet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[3]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +787,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[3]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +800,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListSessionsRequest) GetPageSize() uint32 {
@@ -528,6 +817,13 @@ func (x *ListSessionsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListSessionsRequest) GetFleet() bool {
+	if x != nil {
+		return x.Fleet
+	}
+	return false
+}
+
 // See LockAdminService.ListSessions.
 type ListSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -535,15 +831,17 @@ type ListSessionsResponse struct {
 	Sessions []*SessionSummary `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// The token of the next page; empty if this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The total number of sessions on this coordinator.
-	SessionCount  uint32 `protobuf:"varint,3,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
+	// The total number of sessions on the coordinators that answered.
+	SessionCount uint32 `protobuf:"varint,3,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
+	// The coordinators whose sessions are missing.
+	Unasked       []*UnaskedCoordinator `protobuf:"bytes,4,rep,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[4]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +853,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[4]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +866,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*SessionSummary {
@@ -592,7 +890,14 @@ func (x *ListSessionsResponse) GetSessionCount() uint32 {
 	return 0
 }
 
-// SessionSummary is a session of this coordinator.
+func (x *ListSessionsResponse) GetUnasked() []*UnaskedCoordinator {
+	if x != nil {
+		return x.Unasked
+	}
+	return nil
+}
+
+// SessionSummary is a session of a coordinator.
 type SessionSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Same as in Holder.
@@ -604,7 +909,7 @@ type SessionSummary struct {
 	Identity string `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Whether the session has a stream.
 	Phase SessionPhase `protobuf:"varint,4,opt,name=phase,proto3,enum=lockkeeper.v1.SessionPhase" json:"phase,omitempty"`
-	// The time for which this coordinator has known the session.
+	// The time for which its coordinator has known the session.
 	Age *durationpb.Duration `protobuf:"bytes,5,opt,name=age,proto3" json:"age,omitempty"`
 	// The lease of the session's watched grants.
 	Lease *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -616,14 +921,16 @@ type SessionSummary struct {
 	ResumableFor *durationpb.Duration `protobuf:"bytes,9,opt,name=resumable_for,json=resumableFor,proto3" json:"resumable_for,omitempty"`
 	// The peer address of the session's current or last stream: `HOST:PORT`, or `unix` for a Unix
 	// domain socket. It may be the address of a proxy.
-	PeerAddress   string `protobuf:"bytes,10,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
+	PeerAddress string `protobuf:"bytes,10,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
+	// The coordinator of the session, as in CoordinatorSummary. Set only with `fleet`.
+	Coordinator   string `protobuf:"bytes,11,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionSummary) Reset() {
 	*x = SessionSummary{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[5]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +942,7 @@ func (x *SessionSummary) String() string {
 func (*SessionSummary) ProtoMessage() {}
 
 func (x *SessionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[5]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +955,7 @@ func (x *SessionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionSummary.ProtoReflect.Descriptor instead.
 func (*SessionSummary) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SessionSummary) GetSessionDigest() string {
@@ -721,6 +1028,13 @@ func (x *SessionSummary) GetPeerAddress() string {
 	return ""
 }
 
+func (x *SessionSummary) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
+}
+
 // See LockAdminService.ForceRelease.
 type ForceReleaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -739,7 +1053,7 @@ type ForceReleaseRequest struct {
 
 func (x *ForceReleaseRequest) Reset() {
 	*x = ForceReleaseRequest{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[6]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +1065,7 @@ func (x *ForceReleaseRequest) String() string {
 func (*ForceReleaseRequest) ProtoMessage() {}
 
 func (x *ForceReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[6]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +1078,7 @@ func (x *ForceReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForceReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ForceReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForceReleaseRequest) GetName() string {
@@ -805,7 +1119,7 @@ type ForceReleaseResponse struct {
 
 func (x *ForceReleaseResponse) Reset() {
 	*x = ForceReleaseResponse{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[7]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +1131,7 @@ func (x *ForceReleaseResponse) String() string {
 func (*ForceReleaseResponse) ProtoMessage() {}
 
 func (x *ForceReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[7]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +1144,7 @@ func (x *ForceReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForceReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ForceReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForceReleaseResponse) GetReleased() bool {
@@ -877,7 +1191,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[8]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1203,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[8]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1216,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EndSessionRequest) GetSessionDigest() string {
@@ -939,7 +1253,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[9]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1265,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[9]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1278,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndSessionResponse) GetSessionCount() uint32 {
@@ -985,14 +1299,16 @@ func (x *EndSessionResponse) GetGrantCount() uint32 {
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only names that begin with this prefix. Empty: all names.
-	Prefix        string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Prefix string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Whether to stream the events of the other coordinators too.
+	Fleet         bool `protobuf:"varint,2,opt,name=fleet,proto3" json:"fleet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[10]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1320,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[10]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1333,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchRequest) GetPrefix() string {
@@ -1025,6 +1341,13 @@ func (x *WatchRequest) GetPrefix() string {
 		return x.Prefix
 	}
 	return ""
+}
+
+func (x *WatchRequest) GetFleet() bool {
+	if x != nil {
+		return x.Fleet
+	}
+	return false
 }
 
 // See LockAdminService.Watch.
@@ -1036,6 +1359,7 @@ type WatchResponse struct {
 	//
 	//	*WatchResponse_Snapshot
 	//	*WatchResponse_Delta
+	//	*WatchResponse_Unasked
 	Event         isWatchResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1043,7 +1367,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[11]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1379,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[11]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1392,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -1096,6 +1420,15 @@ func (x *WatchResponse) GetDelta() *WatchDelta {
 	return nil
 }
 
+func (x *WatchResponse) GetUnasked() *UnaskedCoordinator {
+	if x != nil {
+		if x, ok := x.Event.(*WatchResponse_Unasked); ok {
+			return x.Unasked
+		}
+	}
+	return nil
+}
+
 type isWatchResponse_Event interface {
 	isWatchResponse_Event()
 }
@@ -1110,27 +1443,37 @@ type WatchResponse_Delta struct {
 	Delta *WatchDelta `protobuf:"bytes,2,opt,name=delta,proto3,oneof"`
 }
 
+type WatchResponse_Unasked struct {
+	// A coordinator whose events are missing from now on, until a new snapshot of it follows. Sent
+	// only if `fleet` is requested.
+	Unasked *UnaskedCoordinator `protobuf:"bytes,3,opt,name=unasked,proto3,oneof"`
+}
+
 func (*WatchResponse_Snapshot) isWatchResponse_Event() {}
 
 func (*WatchResponse_Delta) isWatchResponse_Event() {}
 
-// WatchSnapshot is a part of a snapshot: the grants of the sessions of this coordinator, and the
+func (*WatchResponse_Unasked) isWatchResponse_Event() {}
+
+// WatchSnapshot is a part of a snapshot: the grants of the sessions of one coordinator, and the
 // waiters on it.
 type WatchSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether this is the first part. It replaces everything received before.
+	// Whether this is the first part. It replaces everything received before of the coordinator.
 	First bool `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
 	// Whether this is the last part.
 	Last bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
 	// The grants, each as if it had just been granted, and the waits, each as if it had just begun.
-	Entries       []*WatchDelta `protobuf:"bytes,3,rep,name=entries,proto3" json:"entries,omitempty"`
+	Entries []*WatchDelta `protobuf:"bytes,3,rep,name=entries,proto3" json:"entries,omitempty"`
+	// The coordinator, as in CoordinatorSummary. Set only with `fleet`.
+	Coordinator   string `protobuf:"bytes,4,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchSnapshot) Reset() {
 	*x = WatchSnapshot{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[12]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1485,7 @@ func (x *WatchSnapshot) String() string {
 func (*WatchSnapshot) ProtoMessage() {}
 
 func (x *WatchSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[12]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1498,7 @@ func (x *WatchSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSnapshot.ProtoReflect.Descriptor instead.
 func (*WatchSnapshot) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchSnapshot) GetFirst() bool {
@@ -1177,6 +1520,13 @@ func (x *WatchSnapshot) GetEntries() []*WatchDelta {
 		return x.Entries
 	}
 	return nil
+}
+
+func (x *WatchSnapshot) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
 }
 
 // WatchDelta is an event that concerns one name. `session_digest`, `owner` and `mode` together
@@ -1206,14 +1556,16 @@ type WatchDelta struct {
 	// For a forced release: the operator's reason.
 	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
 	// The note of the grant; unset for a wait, for permits, and if there is none.
-	Note          *Note `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
+	Note *Note `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
+	// The coordinator of the event, as in CoordinatorSummary. Set only with `fleet`.
+	Coordinator   string `protobuf:"bytes,13,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchDelta) Reset() {
 	*x = WatchDelta{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[13]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1577,7 @@ func (x *WatchDelta) String() string {
 func (*WatchDelta) ProtoMessage() {}
 
 func (x *WatchDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[13]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1590,7 @@ func (x *WatchDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDelta.ProtoReflect.Descriptor instead.
 func (*WatchDelta) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchDelta) GetEvent() WatchEvent {
@@ -1325,19 +1677,304 @@ func (x *WatchDelta) GetNote() *Note {
 	return nil
 }
 
+func (x *WatchDelta) GetCoordinator() string {
+	if x != nil {
+		return x.Coordinator
+	}
+	return ""
+}
+
+// See LockAdminService.ListContention.
+type ListContentionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Lists only names that begin with this prefix; empty: all names.
+	Prefix        string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListContentionRequest) Reset() {
+	*x = ListContentionRequest{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListContentionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListContentionRequest) ProtoMessage() {}
+
+func (x *ListContentionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListContentionRequest.ProtoReflect.Descriptor instead.
+func (*ListContentionRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListContentionRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+// See LockAdminService.ListContention.
+type ListContentionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The names, the most time waited first; at most 256.
+	Names         []*ContendedName `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListContentionResponse) Reset() {
+	*x = ListContentionResponse{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListContentionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListContentionResponse) ProtoMessage() {}
+
+func (x *ListContentionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListContentionResponse.ProtoReflect.Descriptor instead.
+func (*ListContentionResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListContentionResponse) GetNames() []*ContendedName {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// ContendedName is how much a lock or a semaphore is contended on this coordinator.
+type ContendedName struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The time since it is counted.
+	CountedFor *durationpb.Duration `protobuf:"bytes,2,opt,name=counted_for,json=countedFor,proto3" json:"counted_for,omitempty"`
+	// The waits that began.
+	WaitCount uint64 `protobuf:"varint,3,opt,name=wait_count,json=waitCount,proto3" json:"wait_count,omitempty"`
+	// The time waited, of waits that have ended.
+	Waited *durationpb.Duration `protobuf:"bytes,4,opt,name=waited,proto3" json:"waited,omitempty"`
+	// The tries and waits that ended without a grant, because the name was not available.
+	RefusalCount uint64 `protobuf:"varint,5,opt,name=refusal_count,json=refusalCount,proto3" json:"refusal_count,omitempty"`
+	// The grants of sessions that have ended.
+	HoldCount uint64 `protobuf:"varint,6,opt,name=hold_count,json=holdCount,proto3" json:"hold_count,omitempty"`
+	// The time for which these were held.
+	Held *durationpb.Duration `protobuf:"bytes,7,opt,name=held,proto3" json:"held,omitempty"`
+	// The same by the client names of the sessions: 8 names, and the others together under an empty
+	// one.
+	Holders []*ContendedHolder `protobuf:"bytes,8,rep,name=holders,proto3" json:"holders,omitempty"`
+	// The calls that wait now.
+	WaiterCount   uint32 `protobuf:"varint,9,opt,name=waiter_count,json=waiterCount,proto3" json:"waiter_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContendedName) Reset() {
+	*x = ContendedName{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContendedName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContendedName) ProtoMessage() {}
+
+func (x *ContendedName) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContendedName.ProtoReflect.Descriptor instead.
+func (*ContendedName) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ContendedName) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ContendedName) GetCountedFor() *durationpb.Duration {
+	if x != nil {
+		return x.CountedFor
+	}
+	return nil
+}
+
+func (x *ContendedName) GetWaitCount() uint64 {
+	if x != nil {
+		return x.WaitCount
+	}
+	return 0
+}
+
+func (x *ContendedName) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
+func (x *ContendedName) GetRefusalCount() uint64 {
+	if x != nil {
+		return x.RefusalCount
+	}
+	return 0
+}
+
+func (x *ContendedName) GetHoldCount() uint64 {
+	if x != nil {
+		return x.HoldCount
+	}
+	return 0
+}
+
+func (x *ContendedName) GetHeld() *durationpb.Duration {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *ContendedName) GetHolders() []*ContendedHolder {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+func (x *ContendedName) GetWaiterCount() uint32 {
+	if x != nil {
+		return x.WaiterCount
+	}
+	return 0
+}
+
+// ContendedHolder is a share of the time for which a name was held.
+type ContendedHolder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The client name of the sessions; empty for sessions without one.
+	ClientName string `protobuf:"bytes,1,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	// Their grants that have ended.
+	HoldCount uint64 `protobuf:"varint,2,opt,name=hold_count,json=holdCount,proto3" json:"hold_count,omitempty"`
+	// The time for which these were held.
+	Held          *durationpb.Duration `protobuf:"bytes,3,opt,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContendedHolder) Reset() {
+	*x = ContendedHolder{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContendedHolder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContendedHolder) ProtoMessage() {}
+
+func (x *ContendedHolder) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContendedHolder.ProtoReflect.Descriptor instead.
+func (*ContendedHolder) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ContendedHolder) GetClientName() string {
+	if x != nil {
+		return x.ClientName
+	}
+	return ""
+}
+
+func (x *ContendedHolder) GetHoldCount() uint64 {
+	if x != nil {
+		return x.HoldCount
+	}
+	return 0
+}
+
+func (x *ContendedHolder) GetHeld() *durationpb.Duration {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
 var File_lockkeeper_v1_admin_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x19lockkeeper/v1/admin.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"f\n" +
+	"\x19lockkeeper/v1/admin.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xa4\x01\n" +
 	"\x10ListLocksRequest\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"m\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05fleet\x18\x04 \x01(\bR\x05fleet\x12&\n" +
+	"\x0fwaited_for_here\x18\x05 \x01(\bR\rwaitedForHere\"\xaa\x01\n" +
 	"\x11ListLocksResponse\x120\n" +
 	"\x05locks\x18\x01 \x03(\v2\x1a.lockkeeper.v1.LockSummaryR\x05locks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcc\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12;\n" +
+	"\aunasked\x18\x03 \x03(\v2!.lockkeeper.v1.UnaskedCoordinatorR\aunasked\"\xcc\x03\n" +
 	"\vLockSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.NameKindR\x04kind\x12+\n" +
@@ -1350,15 +1987,33 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\rtotal_permits\x18\t \x01(\rR\ftotalPermits\x12+\n" +
 	"\x11available_permits\x18\n" +
 	" \x01(\x03R\x10availablePermits\x12\x14\n" +
-	"\x05count\x18\v \x01(\rR\x05count\"Q\n" +
+	"\x05count\x18\v \x01(\rR\x05count\"/\n" +
+	"\x17ListCoordinatorsRequest\x12\x14\n" +
+	"\x05fleet\x18\x01 \x01(\bR\x05fleet\"\x9e\x01\n" +
+	"\x18ListCoordinatorsResponse\x12E\n" +
+	"\fcoordinators\x18\x01 \x03(\v2!.lockkeeper.v1.CoordinatorSummaryR\fcoordinators\x12;\n" +
+	"\aunasked\x18\x02 \x03(\v2!.lockkeeper.v1.UnaskedCoordinatorR\aunasked\"\xf4\x01\n" +
+	"\x12CoordinatorSummary\x12 \n" +
+	"\vcoordinator\x18\x01 \x01(\tR\vcoordinator\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x120\n" +
+	"\x06up_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05upFor\x12(\n" +
+	"\x10not_ready_reason\x18\x04 \x01(\tR\x0enotReadyReason\x12#\n" +
+	"\rsession_count\x18\x05 \x01(\rR\fsessionCount\x12!\n" +
+	"\fwaiter_count\x18\x06 \x01(\rR\vwaiterCount\"h\n" +
+	"\x12UnaskedCoordinator\x12 \n" +
+	"\vcoordinator\x18\x01 \x01(\tR\vcoordinator\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"g\n" +
 	"\x13ListSessionsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"\x9e\x01\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05fleet\x18\x03 \x01(\bR\x05fleet\"\xdb\x01\n" +
 	"\x14ListSessionsResponse\x129\n" +
 	"\bsessions\x18\x01 \x03(\v2\x1d.lockkeeper.v1.SessionSummaryR\bsessions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rsession_count\x18\x03 \x01(\rR\fsessionCount\"\xa8\x03\n" +
+	"\rsession_count\x18\x03 \x01(\rR\fsessionCount\x12;\n" +
+	"\aunasked\x18\x04 \x03(\v2!.lockkeeper.v1.UnaskedCoordinatorR\aunasked\"\xca\x03\n" +
 	"\x0eSessionSummary\x12%\n" +
 	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x1f\n" +
 	"\vclient_name\x18\x02 \x01(\tR\n" +
@@ -1373,7 +2028,8 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"wait_count\x18\b \x01(\rR\twaitCount\x12>\n" +
 	"\rresumable_for\x18\t \x01(\v2\x19.google.protobuf.DurationR\fresumableFor\x12!\n" +
 	"\fpeer_address\x18\n" +
-	" \x01(\tR\vpeerAddress\"\x7f\n" +
+	" \x01(\tR\vpeerAddress\x12 \n" +
+	"\vcoordinator\x18\v \x01(\tR\vcoordinator\"\x7f\n" +
 	"\x13ForceReleaseRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12<\n" +
@@ -1391,17 +2047,20 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\x12EndSessionResponse\x12#\n" +
 	"\rsession_count\x18\x01 \x01(\rR\fsessionCount\x12\x1f\n" +
 	"\vgrant_count\x18\x02 \x01(\rR\n" +
-	"grantCount\"&\n" +
+	"grantCount\"<\n" +
 	"\fWatchRequest\x12\x16\n" +
-	"\x06prefix\x18\x01 \x01(\tR\x06prefix\"\x87\x01\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x14\n" +
+	"\x05fleet\x18\x02 \x01(\bR\x05fleet\"\xc6\x01\n" +
 	"\rWatchResponse\x12:\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x1c.lockkeeper.v1.WatchSnapshotH\x00R\bsnapshot\x121\n" +
-	"\x05delta\x18\x02 \x01(\v2\x19.lockkeeper.v1.WatchDeltaH\x00R\x05deltaB\a\n" +
-	"\x05event\"n\n" +
+	"\x05delta\x18\x02 \x01(\v2\x19.lockkeeper.v1.WatchDeltaH\x00R\x05delta\x12=\n" +
+	"\aunasked\x18\x03 \x01(\v2!.lockkeeper.v1.UnaskedCoordinatorH\x00R\aunaskedB\a\n" +
+	"\x05event\"\x90\x01\n" +
 	"\rWatchSnapshot\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\bR\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\x123\n" +
-	"\aentries\x18\x03 \x03(\v2\x19.lockkeeper.v1.WatchDeltaR\aentries\"\xc1\x03\n" +
+	"\aentries\x18\x03 \x03(\v2\x19.lockkeeper.v1.WatchDeltaR\aentries\x12 \n" +
+	"\vcoordinator\x18\x04 \x01(\tR\vcoordinator\"\xe3\x03\n" +
 	"\n" +
 	"WatchDelta\x12/\n" +
 	"\x05event\x18\x01 \x01(\x0e2\x19.lockkeeper.v1.WatchEventR\x05event\x12\x12\n" +
@@ -1418,7 +2077,31 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\x06reason\x18\n" +
 	" \x01(\x0e2\x19.lockkeeper.v1.LostReasonR\x06reason\x12\x16\n" +
 	"\x06detail\x18\v \x01(\tR\x06detail\x12'\n" +
-	"\x04note\x18\f \x01(\v2\x13.lockkeeper.v1.NoteR\x04note*\x86\x01\n" +
+	"\x04note\x18\f \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\x12 \n" +
+	"\vcoordinator\x18\r \x01(\tR\vcoordinator\"/\n" +
+	"\x15ListContentionRequest\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\"L\n" +
+	"\x16ListContentionResponse\x122\n" +
+	"\x05names\x18\x01 \x03(\v2\x1c.lockkeeper.v1.ContendedNameR\x05names\"\x81\x03\n" +
+	"\rContendedName\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12:\n" +
+	"\vcounted_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"countedFor\x12\x1d\n" +
+	"\n" +
+	"wait_count\x18\x03 \x01(\x04R\twaitCount\x121\n" +
+	"\x06waited\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12#\n" +
+	"\rrefusal_count\x18\x05 \x01(\x04R\frefusalCount\x12\x1d\n" +
+	"\n" +
+	"hold_count\x18\x06 \x01(\x04R\tholdCount\x12-\n" +
+	"\x04held\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04held\x128\n" +
+	"\aholders\x18\b \x03(\v2\x1e.lockkeeper.v1.ContendedHolderR\aholders\x12!\n" +
+	"\fwaiter_count\x18\t \x01(\rR\vwaiterCount\"\x80\x01\n" +
+	"\x0fContendedHolder\x12\x1f\n" +
+	"\vclient_name\x18\x01 \x01(\tR\n" +
+	"clientName\x12\x1d\n" +
+	"\n" +
+	"hold_count\x18\x02 \x01(\x04R\tholdCount\x12-\n" +
+	"\x04held\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04held*\x86\x01\n" +
 	"\bNameKind\x12\x19\n" +
 	"\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eNAME_KIND_LOCK\x10\x01\x12\x1d\n" +
@@ -1454,58 +2137,78 @@ func file_lockkeeper_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_lockkeeper_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_lockkeeper_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_lockkeeper_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_lockkeeper_v1_admin_proto_goTypes = []any{
-	(NameKind)(0),                // 0: lockkeeper.v1.NameKind
-	(SessionPhase)(0),            // 1: lockkeeper.v1.SessionPhase
-	(WatchEvent)(0),              // 2: lockkeeper.v1.WatchEvent
-	(*ListLocksRequest)(nil),     // 3: lockkeeper.v1.ListLocksRequest
-	(*ListLocksResponse)(nil),    // 4: lockkeeper.v1.ListLocksResponse
-	(*LockSummary)(nil),          // 5: lockkeeper.v1.LockSummary
-	(*ListSessionsRequest)(nil),  // 6: lockkeeper.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil), // 7: lockkeeper.v1.ListSessionsResponse
-	(*SessionSummary)(nil),       // 8: lockkeeper.v1.SessionSummary
-	(*ForceReleaseRequest)(nil),  // 9: lockkeeper.v1.ForceReleaseRequest
-	(*ForceReleaseResponse)(nil), // 10: lockkeeper.v1.ForceReleaseResponse
-	(*EndSessionRequest)(nil),    // 11: lockkeeper.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),   // 12: lockkeeper.v1.EndSessionResponse
-	(*WatchRequest)(nil),         // 13: lockkeeper.v1.WatchRequest
-	(*WatchResponse)(nil),        // 14: lockkeeper.v1.WatchResponse
-	(*WatchSnapshot)(nil),        // 15: lockkeeper.v1.WatchSnapshot
-	(*WatchDelta)(nil),           // 16: lockkeeper.v1.WatchDelta
-	(LockMode)(0),                // 17: lockkeeper.v1.LockMode
-	(*Holder)(nil),               // 18: lockkeeper.v1.Holder
-	(*durationpb.Duration)(nil),  // 19: google.protobuf.Duration
-	(LostReason)(0),              // 20: lockkeeper.v1.LostReason
-	(*Note)(nil),                 // 21: lockkeeper.v1.Note
+	(NameKind)(0),                    // 0: lockkeeper.v1.NameKind
+	(SessionPhase)(0),                // 1: lockkeeper.v1.SessionPhase
+	(WatchEvent)(0),                  // 2: lockkeeper.v1.WatchEvent
+	(*ListLocksRequest)(nil),         // 3: lockkeeper.v1.ListLocksRequest
+	(*ListLocksResponse)(nil),        // 4: lockkeeper.v1.ListLocksResponse
+	(*LockSummary)(nil),              // 5: lockkeeper.v1.LockSummary
+	(*ListCoordinatorsRequest)(nil),  // 6: lockkeeper.v1.ListCoordinatorsRequest
+	(*ListCoordinatorsResponse)(nil), // 7: lockkeeper.v1.ListCoordinatorsResponse
+	(*CoordinatorSummary)(nil),       // 8: lockkeeper.v1.CoordinatorSummary
+	(*UnaskedCoordinator)(nil),       // 9: lockkeeper.v1.UnaskedCoordinator
+	(*ListSessionsRequest)(nil),      // 10: lockkeeper.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),     // 11: lockkeeper.v1.ListSessionsResponse
+	(*SessionSummary)(nil),           // 12: lockkeeper.v1.SessionSummary
+	(*ForceReleaseRequest)(nil),      // 13: lockkeeper.v1.ForceReleaseRequest
+	(*ForceReleaseResponse)(nil),     // 14: lockkeeper.v1.ForceReleaseResponse
+	(*EndSessionRequest)(nil),        // 15: lockkeeper.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),       // 16: lockkeeper.v1.EndSessionResponse
+	(*WatchRequest)(nil),             // 17: lockkeeper.v1.WatchRequest
+	(*WatchResponse)(nil),            // 18: lockkeeper.v1.WatchResponse
+	(*WatchSnapshot)(nil),            // 19: lockkeeper.v1.WatchSnapshot
+	(*WatchDelta)(nil),               // 20: lockkeeper.v1.WatchDelta
+	(*ListContentionRequest)(nil),    // 21: lockkeeper.v1.ListContentionRequest
+	(*ListContentionResponse)(nil),   // 22: lockkeeper.v1.ListContentionResponse
+	(*ContendedName)(nil),            // 23: lockkeeper.v1.ContendedName
+	(*ContendedHolder)(nil),          // 24: lockkeeper.v1.ContendedHolder
+	(LockMode)(0),                    // 25: lockkeeper.v1.LockMode
+	(*Holder)(nil),                   // 26: lockkeeper.v1.Holder
+	(*durationpb.Duration)(nil),      // 27: google.protobuf.Duration
+	(LostReason)(0),                  // 28: lockkeeper.v1.LostReason
+	(*Note)(nil),                     // 29: lockkeeper.v1.Note
 }
 var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: lockkeeper.v1.ListLocksResponse.locks:type_name -> lockkeeper.v1.LockSummary
-	0,  // 1: lockkeeper.v1.LockSummary.kind:type_name -> lockkeeper.v1.NameKind
-	17, // 2: lockkeeper.v1.LockSummary.mode:type_name -> lockkeeper.v1.LockMode
-	18, // 3: lockkeeper.v1.LockSummary.holders:type_name -> lockkeeper.v1.Holder
-	19, // 4: lockkeeper.v1.LockSummary.remaining_lease:type_name -> google.protobuf.Duration
-	8,  // 5: lockkeeper.v1.ListSessionsResponse.sessions:type_name -> lockkeeper.v1.SessionSummary
-	1,  // 6: lockkeeper.v1.SessionSummary.phase:type_name -> lockkeeper.v1.SessionPhase
-	19, // 7: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
-	19, // 8: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
-	19, // 9: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
-	19, // 10: lockkeeper.v1.ForceReleaseRequest.grace_period:type_name -> google.protobuf.Duration
-	18, // 11: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
-	19, // 12: lockkeeper.v1.ForceReleaseResponse.closed_for:type_name -> google.protobuf.Duration
-	15, // 13: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
-	16, // 14: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
-	16, // 15: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
-	2,  // 16: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
-	0,  // 17: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
-	17, // 18: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
-	20, // 19: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
-	21, // 20: lockkeeper.v1.WatchDelta.note:type_name -> lockkeeper.v1.Note
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	9,  // 1: lockkeeper.v1.ListLocksResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	0,  // 2: lockkeeper.v1.LockSummary.kind:type_name -> lockkeeper.v1.NameKind
+	25, // 3: lockkeeper.v1.LockSummary.mode:type_name -> lockkeeper.v1.LockMode
+	26, // 4: lockkeeper.v1.LockSummary.holders:type_name -> lockkeeper.v1.Holder
+	27, // 5: lockkeeper.v1.LockSummary.remaining_lease:type_name -> google.protobuf.Duration
+	8,  // 6: lockkeeper.v1.ListCoordinatorsResponse.coordinators:type_name -> lockkeeper.v1.CoordinatorSummary
+	9,  // 7: lockkeeper.v1.ListCoordinatorsResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	27, // 8: lockkeeper.v1.CoordinatorSummary.up_for:type_name -> google.protobuf.Duration
+	12, // 9: lockkeeper.v1.ListSessionsResponse.sessions:type_name -> lockkeeper.v1.SessionSummary
+	9,  // 10: lockkeeper.v1.ListSessionsResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	1,  // 11: lockkeeper.v1.SessionSummary.phase:type_name -> lockkeeper.v1.SessionPhase
+	27, // 12: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
+	27, // 13: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
+	27, // 14: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
+	27, // 15: lockkeeper.v1.ForceReleaseRequest.grace_period:type_name -> google.protobuf.Duration
+	26, // 16: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
+	27, // 17: lockkeeper.v1.ForceReleaseResponse.closed_for:type_name -> google.protobuf.Duration
+	19, // 18: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
+	20, // 19: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
+	9,  // 20: lockkeeper.v1.WatchResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	20, // 21: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
+	2,  // 22: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
+	0,  // 23: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
+	25, // 24: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
+	28, // 25: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
+	29, // 26: lockkeeper.v1.WatchDelta.note:type_name -> lockkeeper.v1.Note
+	23, // 27: lockkeeper.v1.ListContentionResponse.names:type_name -> lockkeeper.v1.ContendedName
+	27, // 28: lockkeeper.v1.ContendedName.counted_for:type_name -> google.protobuf.Duration
+	27, // 29: lockkeeper.v1.ContendedName.waited:type_name -> google.protobuf.Duration
+	27, // 30: lockkeeper.v1.ContendedName.held:type_name -> google.protobuf.Duration
+	24, // 31: lockkeeper.v1.ContendedName.holders:type_name -> lockkeeper.v1.ContendedHolder
+	27, // 32: lockkeeper.v1.ContendedHolder.held:type_name -> google.protobuf.Duration
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_admin_proto_init() }
@@ -1514,9 +2217,10 @@ func file_lockkeeper_v1_admin_proto_init() {
 		return
 	}
 	file_lockkeeper_v1_types_proto_init()
-	file_lockkeeper_v1_admin_proto_msgTypes[11].OneofWrappers = []any{
+	file_lockkeeper_v1_admin_proto_msgTypes[15].OneofWrappers = []any{
 		(*WatchResponse_Snapshot)(nil),
 		(*WatchResponse_Delta)(nil),
+		(*WatchResponse_Unasked)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1524,7 +2228,7 @@ func file_lockkeeper_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockkeeper_v1_admin_proto_rawDesc), len(file_lockkeeper_v1_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   14,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

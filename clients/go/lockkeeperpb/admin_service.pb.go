@@ -24,10 +24,12 @@ var File_lockkeeper_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"!lockkeeper/v1/admin_service.proto\x12\rlockkeeper.v1\x1a\x19lockkeeper/v1/admin.proto2\xad\x03\n" +
+	"!lockkeeper/v1/admin_service.proto\x12\rlockkeeper.v1\x1a\x19lockkeeper/v1/admin.proto2\xf1\x04\n" +
 	"\x10LockAdminService\x12N\n" +
-	"\tListLocks\x12\x1f.lockkeeper.v1.ListLocksRequest\x1a .lockkeeper.v1.ListLocksResponse\x12W\n" +
-	"\fListSessions\x12\".lockkeeper.v1.ListSessionsRequest\x1a#.lockkeeper.v1.ListSessionsResponse\x12W\n" +
+	"\tListLocks\x12\x1f.lockkeeper.v1.ListLocksRequest\x1a .lockkeeper.v1.ListLocksResponse\x12c\n" +
+	"\x10ListCoordinators\x12&.lockkeeper.v1.ListCoordinatorsRequest\x1a'.lockkeeper.v1.ListCoordinatorsResponse\x12W\n" +
+	"\fListSessions\x12\".lockkeeper.v1.ListSessionsRequest\x1a#.lockkeeper.v1.ListSessionsResponse\x12]\n" +
+	"\x0eListContention\x12$.lockkeeper.v1.ListContentionRequest\x1a%.lockkeeper.v1.ListContentionResponse\x12W\n" +
 	"\fForceRelease\x12\".lockkeeper.v1.ForceReleaseRequest\x1a#.lockkeeper.v1.ForceReleaseResponse\x12Q\n" +
 	"\n" +
 	"EndSession\x12 .lockkeeper.v1.EndSessionRequest\x1a!.lockkeeper.v1.EndSessionResponse\x12D\n" +
@@ -35,33 +37,41 @@ const file_lockkeeper_v1_admin_service_proto_rawDesc = "" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
 var file_lockkeeper_v1_admin_service_proto_goTypes = []any{
-	(*ListLocksRequest)(nil),     // 0: lockkeeper.v1.ListLocksRequest
-	(*ListSessionsRequest)(nil),  // 1: lockkeeper.v1.ListSessionsRequest
-	(*ForceReleaseRequest)(nil),  // 2: lockkeeper.v1.ForceReleaseRequest
-	(*EndSessionRequest)(nil),    // 3: lockkeeper.v1.EndSessionRequest
-	(*WatchRequest)(nil),         // 4: lockkeeper.v1.WatchRequest
-	(*ListLocksResponse)(nil),    // 5: lockkeeper.v1.ListLocksResponse
-	(*ListSessionsResponse)(nil), // 6: lockkeeper.v1.ListSessionsResponse
-	(*ForceReleaseResponse)(nil), // 7: lockkeeper.v1.ForceReleaseResponse
-	(*EndSessionResponse)(nil),   // 8: lockkeeper.v1.EndSessionResponse
-	(*WatchResponse)(nil),        // 9: lockkeeper.v1.WatchResponse
+	(*ListLocksRequest)(nil),         // 0: lockkeeper.v1.ListLocksRequest
+	(*ListCoordinatorsRequest)(nil),  // 1: lockkeeper.v1.ListCoordinatorsRequest
+	(*ListSessionsRequest)(nil),      // 2: lockkeeper.v1.ListSessionsRequest
+	(*ListContentionRequest)(nil),    // 3: lockkeeper.v1.ListContentionRequest
+	(*ForceReleaseRequest)(nil),      // 4: lockkeeper.v1.ForceReleaseRequest
+	(*EndSessionRequest)(nil),        // 5: lockkeeper.v1.EndSessionRequest
+	(*WatchRequest)(nil),             // 6: lockkeeper.v1.WatchRequest
+	(*ListLocksResponse)(nil),        // 7: lockkeeper.v1.ListLocksResponse
+	(*ListCoordinatorsResponse)(nil), // 8: lockkeeper.v1.ListCoordinatorsResponse
+	(*ListSessionsResponse)(nil),     // 9: lockkeeper.v1.ListSessionsResponse
+	(*ListContentionResponse)(nil),   // 10: lockkeeper.v1.ListContentionResponse
+	(*ForceReleaseResponse)(nil),     // 11: lockkeeper.v1.ForceReleaseResponse
+	(*EndSessionResponse)(nil),       // 12: lockkeeper.v1.EndSessionResponse
+	(*WatchResponse)(nil),            // 13: lockkeeper.v1.WatchResponse
 }
 var file_lockkeeper_v1_admin_service_proto_depIdxs = []int32{
-	0, // 0: lockkeeper.v1.LockAdminService.ListLocks:input_type -> lockkeeper.v1.ListLocksRequest
-	1, // 1: lockkeeper.v1.LockAdminService.ListSessions:input_type -> lockkeeper.v1.ListSessionsRequest
-	2, // 2: lockkeeper.v1.LockAdminService.ForceRelease:input_type -> lockkeeper.v1.ForceReleaseRequest
-	3, // 3: lockkeeper.v1.LockAdminService.EndSession:input_type -> lockkeeper.v1.EndSessionRequest
-	4, // 4: lockkeeper.v1.LockAdminService.Watch:input_type -> lockkeeper.v1.WatchRequest
-	5, // 5: lockkeeper.v1.LockAdminService.ListLocks:output_type -> lockkeeper.v1.ListLocksResponse
-	6, // 6: lockkeeper.v1.LockAdminService.ListSessions:output_type -> lockkeeper.v1.ListSessionsResponse
-	7, // 7: lockkeeper.v1.LockAdminService.ForceRelease:output_type -> lockkeeper.v1.ForceReleaseResponse
-	8, // 8: lockkeeper.v1.LockAdminService.EndSession:output_type -> lockkeeper.v1.EndSessionResponse
-	9, // 9: lockkeeper.v1.LockAdminService.Watch:output_type -> lockkeeper.v1.WatchResponse
-	5, // [5:10] is the sub-list for method output_type
-	0, // [0:5] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	0,  // 0: lockkeeper.v1.LockAdminService.ListLocks:input_type -> lockkeeper.v1.ListLocksRequest
+	1,  // 1: lockkeeper.v1.LockAdminService.ListCoordinators:input_type -> lockkeeper.v1.ListCoordinatorsRequest
+	2,  // 2: lockkeeper.v1.LockAdminService.ListSessions:input_type -> lockkeeper.v1.ListSessionsRequest
+	3,  // 3: lockkeeper.v1.LockAdminService.ListContention:input_type -> lockkeeper.v1.ListContentionRequest
+	4,  // 4: lockkeeper.v1.LockAdminService.ForceRelease:input_type -> lockkeeper.v1.ForceReleaseRequest
+	5,  // 5: lockkeeper.v1.LockAdminService.EndSession:input_type -> lockkeeper.v1.EndSessionRequest
+	6,  // 6: lockkeeper.v1.LockAdminService.Watch:input_type -> lockkeeper.v1.WatchRequest
+	7,  // 7: lockkeeper.v1.LockAdminService.ListLocks:output_type -> lockkeeper.v1.ListLocksResponse
+	8,  // 8: lockkeeper.v1.LockAdminService.ListCoordinators:output_type -> lockkeeper.v1.ListCoordinatorsResponse
+	9,  // 9: lockkeeper.v1.LockAdminService.ListSessions:output_type -> lockkeeper.v1.ListSessionsResponse
+	10, // 10: lockkeeper.v1.LockAdminService.ListContention:output_type -> lockkeeper.v1.ListContentionResponse
+	11, // 11: lockkeeper.v1.LockAdminService.ForceRelease:output_type -> lockkeeper.v1.ForceReleaseResponse
+	12, // 12: lockkeeper.v1.LockAdminService.EndSession:output_type -> lockkeeper.v1.EndSessionResponse
+	13, // 13: lockkeeper.v1.LockAdminService.Watch:output_type -> lockkeeper.v1.WatchResponse
+	7,  // [7:14] is the sub-list for method output_type
+	0,  // [0:7] is the sub-list for method input_type
+	0,  // [0:0] is the sub-list for extension type_name
+	0,  // [0:0] is the sub-list for extension extendee
+	0,  // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_admin_service_proto_init() }

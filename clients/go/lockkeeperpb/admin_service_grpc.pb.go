@@ -19,11 +19,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	LockAdminService_ListLocks_FullMethodName    = "/lockkeeper.v1.LockAdminService/ListLocks"
-	LockAdminService_ListSessions_FullMethodName = "/lockkeeper.v1.LockAdminService/ListSessions"
-	LockAdminService_ForceRelease_FullMethodName = "/lockkeeper.v1.LockAdminService/ForceRelease"
-	LockAdminService_EndSession_FullMethodName   = "/lockkeeper.v1.LockAdminService/EndSession"
-	LockAdminService_Watch_FullMethodName        = "/lockkeeper.v1.LockAdminService/Watch"
+	LockAdminService_ListLocks_FullMethodName        = "/lockkeeper.v1.LockAdminService/ListLocks"
+	LockAdminService_ListCoordinators_FullMethodName = "/lockkeeper.v1.LockAdminService/ListCoordinators"
+	LockAdminService_ListSessions_FullMethodName     = "/lockkeeper.v1.LockAdminService/ListSessions"
+	LockAdminService_ListContention_FullMethodName   = "/lockkeeper.v1.LockAdminService/ListContention"
+	LockAdminService_ForceRelease_FullMethodName     = "/lockkeeper.v1.LockAdminService/ForceRelease"
+	LockAdminService_EndSession_FullMethodName       = "/lockkeeper.v1.LockAdminService/EndSession"
+	LockAdminService_Watch_FullMethodName            = "/lockkeeper.v1.LockAdminService/Watch"
 )
 
 // LockAdminServiceClient is the client API for LockAdminService service.
@@ -45,9 +47,24 @@ type LockAdminServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_PAGE_TOKEN if the token is not one that was returned.
 	ListLocks(ctx context.Context, in *ListLocksRequest, opts ...grpc.CallOption) (*ListLocksResponse, error)
-	// Lists the sessions of this coordinator, live and detached, in the order of their digests.
-	// Requires the `admin` right for all names. Read-only.
+	// Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+	// all names. Read-only.
+	//
+	// Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+	// With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+	// bearer token, and each judges by its own rules what the caller may see. None of them is waited
+	// for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+	// in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+	ListCoordinators(ctx context.Context, in *ListCoordinatorsRequest, opts ...grpc.CallOption) (*ListCoordinatorsResponse, error)
+	// Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+	// `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
+	// Lists the locks and semaphores that are contended most on this coordinator: how often and how
+	// long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+	// most 256 names are counted: a new one takes the place of the least contended. A name is counted
+	// from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+	// at 0 with the coordinator. Read-only.
+	ListContention(ctx context.Context, in *ListContentionRequest, opts ...grpc.CallOption) (*ListContentionResponse, error)
 	// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
 	//
 	// Success: the holders have lost the lock, and the store can grant it to other callers: from now
@@ -88,6 +105,8 @@ type LockAdminServiceClient interface {
 	// on it. Events also cover grants and releases without a session, but not the end of their
 	// leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
 	// that it missed.
+	// With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+	// of its own. A coordinator that appears later is added within 5 s.
 	// A repeat starts with a new snapshot. Read-only.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
@@ -113,10 +132,30 @@ func (c *lockAdminServiceClient) ListLocks(ctx context.Context, in *ListLocksReq
 	return out, nil
 }
 
+func (c *lockAdminServiceClient) ListCoordinators(ctx context.Context, in *ListCoordinatorsRequest, opts ...grpc.CallOption) (*ListCoordinatorsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCoordinatorsResponse)
+	err := c.cc.Invoke(ctx, LockAdminService_ListCoordinators_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *lockAdminServiceClient) ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListSessionsResponse)
 	err := c.cc.Invoke(ctx, LockAdminService_ListSessions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lockAdminServiceClient) ListContention(ctx context.Context, in *ListContentionRequest, opts ...grpc.CallOption) (*ListContentionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListContentionResponse)
+	err := c.cc.Invoke(ctx, LockAdminService_ListContention_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -181,9 +220,24 @@ type LockAdminServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_PAGE_TOKEN if the token is not one that was returned.
 	ListLocks(context.Context, *ListLocksRequest) (*ListLocksResponse, error)
-	// Lists the sessions of this coordinator, live and detached, in the order of their digests.
-	// Requires the `admin` right for all names. Read-only.
+	// Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+	// all names. Read-only.
+	//
+	// Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+	// With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+	// bearer token, and each judges by its own rules what the caller may see. None of them is waited
+	// for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+	// in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+	ListCoordinators(context.Context, *ListCoordinatorsRequest) (*ListCoordinatorsResponse, error)
+	// Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+	// `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
+	// Lists the locks and semaphores that are contended most on this coordinator: how often and how
+	// long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+	// most 256 names are counted: a new one takes the place of the least contended. A name is counted
+	// from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+	// at 0 with the coordinator. Read-only.
+	ListContention(context.Context, *ListContentionRequest) (*ListContentionResponse, error)
 	// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
 	//
 	// Success: the holders have lost the lock, and the store can grant it to other callers: from now
@@ -224,6 +278,8 @@ type LockAdminServiceServer interface {
 	// on it. Events also cover grants and releases without a session, but not the end of their
 	// leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
 	// that it missed.
+	// With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+	// of its own. A coordinator that appears later is added within 5 s.
 	// A repeat starts with a new snapshot. Read-only.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
@@ -242,8 +298,14 @@ type UnimplementedLockAdminServiceServer struct{}
 func (UnimplementedLockAdminServiceServer) ListLocks(context.Context, *ListLocksRequest) (*ListLocksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListLocks not implemented")
 }
+func (UnimplementedLockAdminServiceServer) ListCoordinators(context.Context, *ListCoordinatorsRequest) (*ListCoordinatorsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCoordinators not implemented")
+}
 func (UnimplementedLockAdminServiceServer) ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSessions not implemented")
+}
+func (UnimplementedLockAdminServiceServer) ListContention(context.Context, *ListContentionRequest) (*ListContentionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListContention not implemented")
 }
 func (UnimplementedLockAdminServiceServer) ForceRelease(context.Context, *ForceReleaseRequest) (*ForceReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForceRelease not implemented")
@@ -293,6 +355,24 @@ func _LockAdminService_ListLocks_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LockAdminService_ListCoordinators_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCoordinatorsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LockAdminServiceServer).ListCoordinators(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LockAdminService_ListCoordinators_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LockAdminServiceServer).ListCoordinators(ctx, req.(*ListCoordinatorsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _LockAdminService_ListSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListSessionsRequest)
 	if err := dec(in); err != nil {
@@ -307,6 +387,24 @@ func _LockAdminService_ListSessions_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LockAdminServiceServer).ListSessions(ctx, req.(*ListSessionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LockAdminService_ListContention_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListContentionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LockAdminServiceServer).ListContention(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LockAdminService_ListContention_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LockAdminServiceServer).ListContention(ctx, req.(*ListContentionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -370,8 +468,16 @@ var LockAdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _LockAdminService_ListLocks_Handler,
 		},
 		{
+			MethodName: "ListCoordinators",
+			Handler:    _LockAdminService_ListCoordinators_Handler,
+		},
+		{
 			MethodName: "ListSessions",
 			Handler:    _LockAdminService_ListSessions_Handler,
+		},
+		{
+			MethodName: "ListContention",
+			Handler:    _LockAdminService_ListContention_Handler,
 		},
 		{
 			MethodName: "ForceRelease",

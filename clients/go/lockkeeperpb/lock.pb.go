@@ -24,6 +24,133 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GrantEnd is how a grant ended.
+type GrantEnd int32
+
+const (
+	// Not used.
+	GrantEnd_GRANT_END_UNSPECIFIED GrantEnd = 0
+	// A release was announced since the lock was last read.
+	GrantEnd_GRANT_END_RELEASED GrantEnd = 1
+	// The lease was over.
+	GrantEnd_GRANT_END_EXPIRED GrantEnd = 2
+	// An operator force-released the lock.
+	GrantEnd_GRANT_END_FORCE_RELEASED GrantEnd = 3
+	// The lock was preempted after a request to yield it.
+	GrantEnd_GRANT_END_PREEMPTED GrantEnd = 4
+	// It ended before its lease without an announcement: a FAIR lock was released with nobody in its
+	// queue, one of several readers released its hold, or the key was deleted or lost.
+	GrantEnd_GRANT_END_UNANNOUNCED GrantEnd = 5
+)
+
+// Enum value maps for GrantEnd.
+var (
+	GrantEnd_name = map[int32]string{
+		0: "GRANT_END_UNSPECIFIED",
+		1: "GRANT_END_RELEASED",
+		2: "GRANT_END_EXPIRED",
+		3: "GRANT_END_FORCE_RELEASED",
+		4: "GRANT_END_PREEMPTED",
+		5: "GRANT_END_UNANNOUNCED",
+	}
+	GrantEnd_value = map[string]int32{
+		"GRANT_END_UNSPECIFIED":    0,
+		"GRANT_END_RELEASED":       1,
+		"GRANT_END_EXPIRED":        2,
+		"GRANT_END_FORCE_RELEASED": 3,
+		"GRANT_END_PREEMPTED":      4,
+		"GRANT_END_UNANNOUNCED":    5,
+	}
+)
+
+func (x GrantEnd) Enum() *GrantEnd {
+	p := new(GrantEnd)
+	*p = x
+	return p
+}
+
+func (x GrantEnd) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GrantEnd) Descriptor() protoreflect.EnumDescriptor {
+	return file_lockkeeper_v1_lock_proto_enumTypes[0].Descriptor()
+}
+
+func (GrantEnd) Type() protoreflect.EnumType {
+	return &file_lockkeeper_v1_lock_proto_enumTypes[0]
+}
+
+func (x GrantEnd) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GrantEnd.Descriptor instead.
+func (GrantEnd) EnumDescriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{0}
+}
+
+// LockGapReason is why something may not have been seen.
+type LockGapReason int32
+
+const (
+	// Not used.
+	LockGapReason_LOCK_GAP_REASON_UNSPECIFIED LockGapReason = 0
+	// Grants began and ended between two reads. The newest fencing token shows it.
+	LockGapReason_LOCK_GAP_REASON_FOLDED LockGapReason = 1
+	// Announcements may have been missed, such as after a reconnect.
+	LockGapReason_LOCK_GAP_REASON_UNHEARD LockGapReason = 2
+	// The store could not be read.
+	LockGapReason_LOCK_GAP_REASON_STORE_UNREACHABLE LockGapReason = 3
+	// The caller has read too slowly.
+	LockGapReason_LOCK_GAP_REASON_BEHIND LockGapReason = 4
+)
+
+// Enum value maps for LockGapReason.
+var (
+	LockGapReason_name = map[int32]string{
+		0: "LOCK_GAP_REASON_UNSPECIFIED",
+		1: "LOCK_GAP_REASON_FOLDED",
+		2: "LOCK_GAP_REASON_UNHEARD",
+		3: "LOCK_GAP_REASON_STORE_UNREACHABLE",
+		4: "LOCK_GAP_REASON_BEHIND",
+	}
+	LockGapReason_value = map[string]int32{
+		"LOCK_GAP_REASON_UNSPECIFIED":       0,
+		"LOCK_GAP_REASON_FOLDED":            1,
+		"LOCK_GAP_REASON_UNHEARD":           2,
+		"LOCK_GAP_REASON_STORE_UNREACHABLE": 3,
+		"LOCK_GAP_REASON_BEHIND":            4,
+	}
+)
+
+func (x LockGapReason) Enum() *LockGapReason {
+	p := new(LockGapReason)
+	*p = x
+	return p
+}
+
+func (x LockGapReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LockGapReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_lockkeeper_v1_lock_proto_enumTypes[1].Descriptor()
+}
+
+func (LockGapReason) Type() protoreflect.EnumType {
+	return &file_lockkeeper_v1_lock_proto_enumTypes[1]
+}
+
+func (x LockGapReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LockGapReason.Descriptor instead.
+func (LockGapReason) EnumDescriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{1}
+}
+
 // See LockService.Acquire.
 type AcquireRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -68,6 +195,14 @@ type AcquireRequest struct {
 	// and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
 	// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
 	HoldAtLeast *durationpb.Duration `protobuf:"bytes,12,opt,name=hold_at_least,json=holdAtLeast,proto3" json:"hold_at_least,omitempty"`
+	// For how long nobody can acquire the lock after the holder lost it without a release: its lease
+	// ended, because it crashed, or because nobody renewed it. 100 ms to 24 h by default. The store
+	// keeps the lock for the lease and the delay; `lease` and `valid_for` count the lease only. A
+	// release frees the lock at once, also a late one within the delay. Only with EXCLUSIVE and FAIR,
+	// and not in a session with ON_DISCONNECT_RELEASE (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on
+	// a quorum of stores (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again
+	// cannot change it.
+	LockDelay *durationpb.Duration `protobuf:"bytes,13,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
 	// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
 	// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
 	EndOnDeadlock bool `protobuf:"varint,20,opt,name=end_on_deadlock,json=endOnDeadlock,proto3" json:"end_on_deadlock,omitempty"`
@@ -171,6 +306,13 @@ func (x *AcquireRequest) GetNote() *Note {
 func (x *AcquireRequest) GetHoldAtLeast() *durationpb.Duration {
 	if x != nil {
 		return x.HoldAtLeast
+	}
+	return nil
+}
+
+func (x *AcquireRequest) GetLockDelay() *durationpb.Duration {
+	if x != nil {
+		return x.LockDelay
 	}
 	return nil
 }
@@ -438,7 +580,9 @@ type TryAcquireRequest struct {
 	// A note for other callers.
 	Note *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
 	// How long the lock stays held at least, also after a release.
-	HoldAtLeast   *durationpb.Duration `protobuf:"bytes,12,opt,name=hold_at_least,json=holdAtLeast,proto3" json:"hold_at_least,omitempty"`
+	HoldAtLeast *durationpb.Duration `protobuf:"bytes,12,opt,name=hold_at_least,json=holdAtLeast,proto3" json:"hold_at_least,omitempty"`
+	// For how long nobody can acquire the lock after a loss that was no release.
+	LockDelay     *durationpb.Duration `protobuf:"bytes,13,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -532,6 +676,13 @@ func (x *TryAcquireRequest) GetNote() *Note {
 func (x *TryAcquireRequest) GetHoldAtLeast() *durationpb.Duration {
 	if x != nil {
 		return x.HoldAtLeast
+	}
+	return nil
+}
+
+func (x *TryAcquireRequest) GetLockDelay() *durationpb.Duration {
+	if x != nil {
+		return x.LockDelay
 	}
 	return nil
 }
@@ -2601,11 +2752,978 @@ func (x *RequestYieldResponse) GetReachedCount() uint32 {
 	return 0
 }
 
+// See LockService.Offer.
+type OfferRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lock's name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The session that holds the lock. It may be empty in a frame.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The owner that the grant names; empty means "0".
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// How long the ticket can be claimed, at most 10 min. Unset: 30 s.
+	Within        *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferRequest) Reset() {
+	*x = OfferRequest{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferRequest) ProtoMessage() {}
+
+func (x *OfferRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferRequest.ProtoReflect.Descriptor instead.
+func (*OfferRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *OfferRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OfferRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *OfferRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *OfferRequest) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+// See LockService.Offer.
+type OfferResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ticket. Anyone who has it, and may acquire the lock, can claim it; keep it secret.
+	Ticket string `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// How long it can be claimed from now on, unless the grant ends before.
+	Within        *durationpb.Duration `protobuf:"bytes,2,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferResponse) Reset() {
+	*x = OfferResponse{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferResponse) ProtoMessage() {}
+
+func (x *OfferResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferResponse.ProtoReflect.Descriptor instead.
+func (*OfferResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *OfferResponse) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *OfferResponse) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+// See LockService.Claim.
+type ClaimRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lock's name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The session that is to hold the lock. It may be empty in a frame.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The owner within the session; empty means "0".
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The ticket.
+	Ticket string `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// The time for which the store keeps the grant unless it is renewed, as in AcquireRequest.
+	Lease         *durationpb.Duration `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimRequest) Reset() {
+	*x = ClaimRequest{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimRequest) ProtoMessage() {}
+
+func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
+func (*ClaimRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ClaimRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClaimRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ClaimRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ClaimRequest) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *ClaimRequest) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// See LockService.Claim.
+type ClaimResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The grant, with a new fencing token.
+	Grant         *Grant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimResponse) Reset() {
+	*x = ClaimResponse{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimResponse) ProtoMessage() {}
+
+func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimResponse.ProtoReflect.Descriptor instead.
+func (*ClaimResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ClaimResponse) GetGrant() *Grant {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+// See LockService.AwaitFree.
+type AwaitFreeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lock's name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The session whose end also ends the wait; may be empty.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The maximum time to wait; zero checks once. Unset: until the RPC's deadline, or without limit
+	// if it has none. A frame has no deadline.
+	WaitTimeout   *durationpb.Duration `protobuf:"bytes,3,opt,name=wait_timeout,json=waitTimeout,proto3" json:"wait_timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitFreeRequest) Reset() {
+	*x = AwaitFreeRequest{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitFreeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitFreeRequest) ProtoMessage() {}
+
+func (x *AwaitFreeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitFreeRequest.ProtoReflect.Descriptor instead.
+func (*AwaitFreeRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *AwaitFreeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AwaitFreeRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *AwaitFreeRequest) GetWaitTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.WaitTimeout
+	}
+	return nil
+}
+
+// See LockService.AwaitFree.
+type AwaitFreeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*AwaitFreeResponse_Waiting
+	//	*AwaitFreeResponse_Free
+	//	*AwaitFreeResponse_NotFree
+	Event         isAwaitFreeResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitFreeResponse) Reset() {
+	*x = AwaitFreeResponse{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitFreeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitFreeResponse) ProtoMessage() {}
+
+func (x *AwaitFreeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitFreeResponse.ProtoReflect.Descriptor instead.
+func (*AwaitFreeResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *AwaitFreeResponse) GetEvent() isAwaitFreeResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *AwaitFreeResponse) GetWaiting() *Waiting {
+	if x != nil {
+		if x, ok := x.Event.(*AwaitFreeResponse_Waiting); ok {
+			return x.Waiting
+		}
+	}
+	return nil
+}
+
+func (x *AwaitFreeResponse) GetFree() *LockFree {
+	if x != nil {
+		if x, ok := x.Event.(*AwaitFreeResponse_Free); ok {
+			return x.Free
+		}
+	}
+	return nil
+}
+
+func (x *AwaitFreeResponse) GetNotFree() *NotGranted {
+	if x != nil {
+		if x, ok := x.Event.(*AwaitFreeResponse_NotFree); ok {
+			return x.NotFree
+		}
+	}
+	return nil
+}
+
+type isAwaitFreeResponse_Event interface {
+	isAwaitFreeResponse_Event()
+}
+
+type AwaitFreeResponse_Waiting struct {
+	// The lock is held; the call waits. `position` is 0, because the call is in no queue.
+	Waiting *Waiting `protobuf:"bytes,1,opt,name=waiting,proto3,oneof"`
+}
+
+type AwaitFreeResponse_Free struct {
+	// The lock was free when the store was read. The last message.
+	Free *LockFree `protobuf:"bytes,2,opt,name=free,proto3,oneof"`
+}
+
+type AwaitFreeResponse_NotFree struct {
+	// The wait ended while the lock was held. The last message.
+	NotFree *NotGranted `protobuf:"bytes,3,opt,name=not_free,json=notFree,proto3,oneof"`
+}
+
+func (*AwaitFreeResponse_Waiting) isAwaitFreeResponse_Event() {}
+
+func (*AwaitFreeResponse_Free) isAwaitFreeResponse_Event() {}
+
+func (*AwaitFreeResponse_NotFree) isAwaitFreeResponse_Event() {}
+
+// See LockService.WatchLock.
+type WatchLockRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lock's name.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLockRequest) Reset() {
+	*x = WatchLockRequest{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLockRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLockRequest) ProtoMessage() {}
+
+func (x *WatchLockRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLockRequest.ProtoReflect.Descriptor instead.
+func (*WatchLockRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *WatchLockRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// See LockService.WatchLock.
+type WatchLockResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchLockResponse_State
+	//	*WatchLockResponse_Granted
+	//	*WatchLockResponse_Ended
+	//	*WatchLockResponse_Free
+	//	*WatchLockResponse_Waiters
+	//	*WatchLockResponse_Gap
+	Event         isWatchLockResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLockResponse) Reset() {
+	*x = WatchLockResponse{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLockResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLockResponse) ProtoMessage() {}
+
+func (x *WatchLockResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLockResponse.ProtoReflect.Descriptor instead.
+func (*WatchLockResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *WatchLockResponse) GetEvent() isWatchLockResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchLockResponse) GetState() *LockState {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLockResponse_State); ok {
+			return x.State
+		}
+	}
+	return nil
+}
+
+func (x *WatchLockResponse) GetGranted() *LockGranted {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLockResponse_Granted); ok {
+			return x.Granted
+		}
+	}
+	return nil
+}
+
+func (x *WatchLockResponse) GetEnded() *LockEnded {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLockResponse_Ended); ok {
+			return x.Ended
+		}
+	}
+	return nil
+}
+
+func (x *WatchLockResponse) GetFree() *LockFree {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLockResponse_Free); ok {
+			return x.Free
+		}
+	}
+	return nil
+}
+
+func (x *WatchLockResponse) GetWaiters() *LockWaiters {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLockResponse_Waiters); ok {
+			return x.Waiters
+		}
+	}
+	return nil
+}
+
+func (x *WatchLockResponse) GetGap() *LockGap {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLockResponse_Gap); ok {
+			return x.Gap
+		}
+	}
+	return nil
+}
+
+type isWatchLockResponse_Event interface {
+	isWatchLockResponse_Event()
+}
+
+type WatchLockResponse_State struct {
+	// The lock when the watch began. The first message.
+	State *LockState `protobuf:"bytes,1,opt,name=state,proto3,oneof"`
+}
+
+type WatchLockResponse_Granted struct {
+	// An owner was granted the lock.
+	Granted *LockGranted `protobuf:"bytes,2,opt,name=granted,proto3,oneof"`
+}
+
+type WatchLockResponse_Ended struct {
+	// A grant has ended.
+	Ended *LockEnded `protobuf:"bytes,3,opt,name=ended,proto3,oneof"`
+}
+
+type WatchLockResponse_Free struct {
+	// Nobody holds the lock any more.
+	Free *LockFree `protobuf:"bytes,4,opt,name=free,proto3,oneof"`
+}
+
+type WatchLockResponse_Waiters struct {
+	// The number of known waiters has changed.
+	Waiters *LockWaiters `protobuf:"bytes,5,opt,name=waiters,proto3,oneof"`
+}
+
+type WatchLockResponse_Gap struct {
+	// Something may not have been seen.
+	Gap *LockGap `protobuf:"bytes,6,opt,name=gap,proto3,oneof"`
+}
+
+func (*WatchLockResponse_State) isWatchLockResponse_Event() {}
+
+func (*WatchLockResponse_Granted) isWatchLockResponse_Event() {}
+
+func (*WatchLockResponse_Ended) isWatchLockResponse_Event() {}
+
+func (*WatchLockResponse_Free) isWatchLockResponse_Event() {}
+
+func (*WatchLockResponse_Waiters) isWatchLockResponse_Event() {}
+
+func (*WatchLockResponse_Gap) isWatchLockResponse_Event() {}
+
+// LockState is a lock at the moment the store was read.
+type LockState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The holders, at most the first 100; empty if the lock is free.
+	Holders []*Holder `protobuf:"bytes,1,rep,name=holders,proto3" json:"holders,omitempty"`
+	// The number of holders.
+	HolderCount uint32 `protobuf:"varint,2,opt,name=holder_count,json=holderCount,proto3" json:"holder_count,omitempty"`
+	// The number of waiters, as in LockWaiters.
+	WaiterCount uint32 `protobuf:"varint,3,opt,name=waiter_count,json=waiterCount,proto3" json:"waiter_count,omitempty"`
+	// The fencing token of the newest grant; 0 if none is known.
+	LastFencingToken uint64 `protobuf:"varint,4,opt,name=last_fencing_token,json=lastFencingToken,proto3" json:"last_fencing_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *LockState) Reset() {
+	*x = LockState{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LockState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LockState) ProtoMessage() {}
+
+func (x *LockState) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LockState.ProtoReflect.Descriptor instead.
+func (*LockState) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *LockState) GetHolders() []*Holder {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+func (x *LockState) GetHolderCount() uint32 {
+	if x != nil {
+		return x.HolderCount
+	}
+	return 0
+}
+
+func (x *LockState) GetWaiterCount() uint32 {
+	if x != nil {
+		return x.WaiterCount
+	}
+	return 0
+}
+
+func (x *LockState) GetLastFencingToken() uint64 {
+	if x != nil {
+		return x.LastFencingToken
+	}
+	return 0
+}
+
+// LockGranted is a grant that was seen.
+type LockGranted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The holder.
+	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	// The fencing token of the newest grant: that of this one, unless its mode is READ or a Redisson
+	// client made it.
+	FencingToken  uint64 `protobuf:"varint,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LockGranted) Reset() {
+	*x = LockGranted{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LockGranted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LockGranted) ProtoMessage() {}
+
+func (x *LockGranted) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LockGranted.ProtoReflect.Descriptor instead.
+func (*LockGranted) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *LockGranted) GetHolder() *Holder {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *LockGranted) GetFencingToken() uint64 {
+	if x != nil {
+		return x.FencingToken
+	}
+	return 0
+}
+
+// LockEnded is the end of a grant.
+type LockEnded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The holder, as it was last seen.
+	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	// The fencing token, as in LockGranted.
+	FencingToken uint64 `protobuf:"varint,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// How the grant ended, as far as that is known.
+	End GrantEnd `protobuf:"varint,3,opt,name=end,proto3,enum=lockkeeper.v1.GrantEnd" json:"end,omitempty"`
+	// The reason that was given, for people; set only with FORCE_RELEASED and PREEMPTED.
+	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LockEnded) Reset() {
+	*x = LockEnded{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LockEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LockEnded) ProtoMessage() {}
+
+func (x *LockEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LockEnded.ProtoReflect.Descriptor instead.
+func (*LockEnded) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *LockEnded) GetHolder() *Holder {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *LockEnded) GetFencingToken() uint64 {
+	if x != nil {
+		return x.FencingToken
+	}
+	return 0
+}
+
+func (x *LockEnded) GetEnd() GrantEnd {
+	if x != nil {
+		return x.End
+	}
+	return GrantEnd_GRANT_END_UNSPECIFIED
+}
+
+func (x *LockEnded) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// LockWaiters is the number of known waiters: for FAIR locks, all waiters in the store; for other
+// modes, only waiters on the queried coordinator.
+type LockWaiters struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number.
+	WaiterCount   uint32 `protobuf:"varint,1,opt,name=waiter_count,json=waiterCount,proto3" json:"waiter_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LockWaiters) Reset() {
+	*x = LockWaiters{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LockWaiters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LockWaiters) ProtoMessage() {}
+
+func (x *LockWaiters) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LockWaiters.ProtoReflect.Descriptor instead.
+func (*LockWaiters) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *LockWaiters) GetWaiterCount() uint32 {
+	if x != nil {
+		return x.WaiterCount
+	}
+	return 0
+}
+
+// LockGap reports that something may not have been seen.
+type LockGap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why.
+	Reason        LockGapReason `protobuf:"varint,1,opt,name=reason,proto3,enum=lockkeeper.v1.LockGapReason" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LockGap) Reset() {
+	*x = LockGap{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LockGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LockGap) ProtoMessage() {}
+
+func (x *LockGap) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LockGap.ProtoReflect.Descriptor instead.
+func (*LockGap) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *LockGap) GetReason() LockGapReason {
+	if x != nil {
+		return x.Reason
+	}
+	return LockGapReason_LOCK_GAP_REASON_UNSPECIFIED
+}
+
+// LockFree reports a lock that had no holder when the store was read.
+type LockFree struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fencing token of the newest grant; 0 if none is known.
+	LastFencingToken uint64 `protobuf:"varint,1,opt,name=last_fencing_token,json=lastFencingToken,proto3" json:"last_fencing_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *LockFree) Reset() {
+	*x = LockFree{}
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LockFree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LockFree) ProtoMessage() {}
+
+func (x *LockFree) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_lock_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LockFree.ProtoReflect.Descriptor instead.
+func (*LockFree) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_lock_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *LockFree) GetLastFencingToken() uint64 {
+	if x != nil {
+		return x.LastFencingToken
+	}
+	return 0
+}
+
 var File_lockkeeper_v1_lock_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x18lockkeeper/v1/lock.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xce\x03\n" +
+	"\x18lockkeeper/v1/lock.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\x88\x04\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12\x1d\n" +
@@ -2618,7 +3736,9 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"request_id\x18\a \x01(\tR\trequestId\x12(\n" +
 	"\x10min_replica_acks\x18\b \x01(\rR\x0eminReplicaAcks\x12'\n" +
 	"\x04note\x18\t \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\x12=\n" +
-	"\rhold_at_least\x18\f \x01(\v2\x19.google.protobuf.DurationR\vholdAtLeast\x12&\n" +
+	"\rhold_at_least\x18\f \x01(\v2\x19.google.protobuf.DurationR\vholdAtLeast\x128\n" +
+	"\n" +
+	"lock_delay\x18\r \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\x12&\n" +
 	"\x0fend_on_deadlock\x18\x14 \x01(\bR\rendOnDeadlock\"\xbe\x01\n" +
 	"\x0fAcquireResponse\x122\n" +
 	"\awaiting\x18\x01 \x01(\v2\x16.lockkeeper.v1.WaitingH\x00R\awaiting\x120\n" +
@@ -2636,7 +3756,7 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1f.lockkeeper.v1.NotGrantedReasonR\x06reason\x12O\n" +
 	"\x16holder_remaining_lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\x124\n" +
 	"\vholder_note\x18\x03 \x01(\v2\x13.lockkeeper.v1.NoteR\n" +
-	"holderNote\"\xeb\x02\n" +
+	"holderNote\"\xa5\x03\n" +
 	"\x11TryAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12\x1d\n" +
@@ -2648,7 +3768,9 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12(\n" +
 	"\x10min_replica_acks\x18\a \x01(\rR\x0eminReplicaAcks\x12'\n" +
 	"\x04note\x18\b \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\x12=\n" +
-	"\rhold_at_least\x18\f \x01(\v2\x19.google.protobuf.DurationR\vholdAtLeast\"\xe3\x01\n" +
+	"\rhold_at_least\x18\f \x01(\v2\x19.google.protobuf.DurationR\vholdAtLeast\x128\n" +
+	"\n" +
+	"lock_delay\x18\r \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\"\xe3\x01\n" +
 	"\x12TryAcquireResponse\x12\x1a\n" +
 	"\bacquired\x18\x01 \x01(\bR\bacquired\x12*\n" +
 	"\x05grant\x18\x02 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\x12O\n" +
@@ -2804,7 +3926,77 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\areached\x18\x01 \x03(\v2\x15.lockkeeper.v1.HolderR\areached\x123\n" +
 	"\tunreached\x18\x02 \x03(\v2\x15.lockkeeper.v1.HolderR\tunreached\x12!\n" +
 	"\fholder_count\x18\x03 \x01(\rR\vholderCount\x12#\n" +
-	"\rreached_count\x18\x04 \x01(\rR\freachedCountB[\n" +
+	"\rreached_count\x18\x04 \x01(\rR\freachedCount\"\x8a\x01\n" +
+	"\fOfferRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x121\n" +
+	"\x06within\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06within\"Z\n" +
+	"\rOfferResponse\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x121\n" +
+	"\x06within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06within\"\xa0\x01\n" +
+	"\fClaimRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06ticket\x18\x04 \x01(\tR\x06ticket\x12/\n" +
+	"\x05lease\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lease\";\n" +
+	"\rClaimResponse\x12*\n" +
+	"\x05grant\x18\x01 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\"\x83\x01\n" +
+	"\x10AwaitFreeRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12<\n" +
+	"\fwait_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vwaitTimeout\"\xb7\x01\n" +
+	"\x11AwaitFreeResponse\x122\n" +
+	"\awaiting\x18\x01 \x01(\v2\x16.lockkeeper.v1.WaitingH\x00R\awaiting\x12-\n" +
+	"\x04free\x18\x02 \x01(\v2\x17.lockkeeper.v1.LockFreeH\x00R\x04free\x126\n" +
+	"\bnot_free\x18\x03 \x01(\v2\x19.lockkeeper.v1.NotGrantedH\x00R\anotFreeB\a\n" +
+	"\x05event\"&\n" +
+	"\x10WatchLockRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xcb\x02\n" +
+	"\x11WatchLockResponse\x120\n" +
+	"\x05state\x18\x01 \x01(\v2\x18.lockkeeper.v1.LockStateH\x00R\x05state\x126\n" +
+	"\agranted\x18\x02 \x01(\v2\x1a.lockkeeper.v1.LockGrantedH\x00R\agranted\x120\n" +
+	"\x05ended\x18\x03 \x01(\v2\x18.lockkeeper.v1.LockEndedH\x00R\x05ended\x12-\n" +
+	"\x04free\x18\x04 \x01(\v2\x17.lockkeeper.v1.LockFreeH\x00R\x04free\x126\n" +
+	"\awaiters\x18\x05 \x01(\v2\x1a.lockkeeper.v1.LockWaitersH\x00R\awaiters\x12*\n" +
+	"\x03gap\x18\x06 \x01(\v2\x16.lockkeeper.v1.LockGapH\x00R\x03gapB\a\n" +
+	"\x05event\"\xb0\x01\n" +
+	"\tLockState\x12/\n" +
+	"\aholders\x18\x01 \x03(\v2\x15.lockkeeper.v1.HolderR\aholders\x12!\n" +
+	"\fholder_count\x18\x02 \x01(\rR\vholderCount\x12!\n" +
+	"\fwaiter_count\x18\x03 \x01(\rR\vwaiterCount\x12,\n" +
+	"\x12last_fencing_token\x18\x04 \x01(\x04R\x10lastFencingToken\"a\n" +
+	"\vLockGranted\x12-\n" +
+	"\x06holder\x18\x01 \x01(\v2\x15.lockkeeper.v1.HolderR\x06holder\x12#\n" +
+	"\rfencing_token\x18\x02 \x01(\x04R\ffencingToken\"\xa2\x01\n" +
+	"\tLockEnded\x12-\n" +
+	"\x06holder\x18\x01 \x01(\v2\x15.lockkeeper.v1.HolderR\x06holder\x12#\n" +
+	"\rfencing_token\x18\x02 \x01(\x04R\ffencingToken\x12)\n" +
+	"\x03end\x18\x03 \x01(\x0e2\x17.lockkeeper.v1.GrantEndR\x03end\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"0\n" +
+	"\vLockWaiters\x12!\n" +
+	"\fwaiter_count\x18\x01 \x01(\rR\vwaiterCount\"?\n" +
+	"\aLockGap\x124\n" +
+	"\x06reason\x18\x01 \x01(\x0e2\x1c.lockkeeper.v1.LockGapReasonR\x06reason\"8\n" +
+	"\bLockFree\x12,\n" +
+	"\x12last_fencing_token\x18\x01 \x01(\x04R\x10lastFencingToken*\xa6\x01\n" +
+	"\bGrantEnd\x12\x19\n" +
+	"\x15GRANT_END_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12GRANT_END_RELEASED\x10\x01\x12\x15\n" +
+	"\x11GRANT_END_EXPIRED\x10\x02\x12\x1c\n" +
+	"\x18GRANT_END_FORCE_RELEASED\x10\x03\x12\x17\n" +
+	"\x13GRANT_END_PREEMPTED\x10\x04\x12\x19\n" +
+	"\x15GRANT_END_UNANNOUNCED\x10\x05*\xac\x01\n" +
+	"\rLockGapReason\x12\x1f\n" +
+	"\x1bLOCK_GAP_REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16LOCK_GAP_REASON_FOLDED\x10\x01\x12\x1b\n" +
+	"\x17LOCK_GAP_REASON_UNHEARD\x10\x02\x12%\n" +
+	"!LOCK_GAP_REASON_STORE_UNREACHABLE\x10\x03\x12\x1a\n" +
+	"\x16LOCK_GAP_REASON_BEHIND\x10\x04B[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
 var (
@@ -2819,118 +4011,156 @@ func file_lockkeeper_v1_lock_proto_rawDescGZIP() []byte {
 	return file_lockkeeper_v1_lock_proto_rawDescData
 }
 
-var file_lockkeeper_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_lockkeeper_v1_lock_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_lockkeeper_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_lockkeeper_v1_lock_proto_goTypes = []any{
-	(*AcquireRequest)(nil),        // 0: lockkeeper.v1.AcquireRequest
-	(*AcquireResponse)(nil),       // 1: lockkeeper.v1.AcquireResponse
-	(*Waiting)(nil),               // 2: lockkeeper.v1.Waiting
-	(*NotGranted)(nil),            // 3: lockkeeper.v1.NotGranted
-	(*TryAcquireRequest)(nil),     // 4: lockkeeper.v1.TryAcquireRequest
-	(*TryAcquireResponse)(nil),    // 5: lockkeeper.v1.TryAcquireResponse
-	(*ReleaseRequest)(nil),        // 6: lockkeeper.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 7: lockkeeper.v1.ReleaseResponse
-	(*RenewRequest)(nil),          // 8: lockkeeper.v1.RenewRequest
-	(*RenewResponse)(nil),         // 9: lockkeeper.v1.RenewResponse
-	(*LockSpec)(nil),              // 10: lockkeeper.v1.LockSpec
-	(*AcquireAllRequest)(nil),     // 11: lockkeeper.v1.AcquireAllRequest
-	(*AcquireAllResponse)(nil),    // 12: lockkeeper.v1.AcquireAllResponse
-	(*WaitingForAll)(nil),         // 13: lockkeeper.v1.WaitingForAll
-	(*GrantedAll)(nil),            // 14: lockkeeper.v1.GrantedAll
-	(*TryAcquireAllRequest)(nil),  // 15: lockkeeper.v1.TryAcquireAllRequest
-	(*TryAcquireAllResponse)(nil), // 16: lockkeeper.v1.TryAcquireAllResponse
-	(*ReleaseAllRequest)(nil),     // 17: lockkeeper.v1.ReleaseAllRequest
-	(*ReleaseAllResponse)(nil),    // 18: lockkeeper.v1.ReleaseAllResponse
-	(*ReleasedLock)(nil),          // 19: lockkeeper.v1.ReleasedLock
-	(*DescribeRequest)(nil),       // 20: lockkeeper.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 21: lockkeeper.v1.DescribeResponse
-	(*CheckTokenRequest)(nil),     // 22: lockkeeper.v1.CheckTokenRequest
-	(*CheckTokenResponse)(nil),    // 23: lockkeeper.v1.CheckTokenResponse
-	(*ExplainRequest)(nil),        // 24: lockkeeper.v1.ExplainRequest
-	(*ExplainResponse)(nil),       // 25: lockkeeper.v1.ExplainResponse
-	(*ExplainedLock)(nil),         // 26: lockkeeper.v1.ExplainedLock
-	(*ExplainedHolder)(nil),       // 27: lockkeeper.v1.ExplainedHolder
-	(*ExplainedWait)(nil),         // 28: lockkeeper.v1.ExplainedWait
-	(*Deadlock)(nil),              // 29: lockkeeper.v1.Deadlock
-	(*DeadlockedWait)(nil),        // 30: lockkeeper.v1.DeadlockedWait
-	(*RequestYieldRequest)(nil),   // 31: lockkeeper.v1.RequestYieldRequest
-	(*RequestYieldResponse)(nil),  // 32: lockkeeper.v1.RequestYieldResponse
-	(LockMode)(0),                 // 33: lockkeeper.v1.LockMode
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(*Note)(nil),                  // 35: lockkeeper.v1.Note
-	(*Grant)(nil),                 // 36: lockkeeper.v1.Grant
-	(NotGrantedReason)(0),         // 37: lockkeeper.v1.NotGrantedReason
-	(*Holder)(nil),                // 38: lockkeeper.v1.Holder
-	(*Waiter)(nil),                // 39: lockkeeper.v1.Waiter
+	(GrantEnd)(0),                 // 0: lockkeeper.v1.GrantEnd
+	(LockGapReason)(0),            // 1: lockkeeper.v1.LockGapReason
+	(*AcquireRequest)(nil),        // 2: lockkeeper.v1.AcquireRequest
+	(*AcquireResponse)(nil),       // 3: lockkeeper.v1.AcquireResponse
+	(*Waiting)(nil),               // 4: lockkeeper.v1.Waiting
+	(*NotGranted)(nil),            // 5: lockkeeper.v1.NotGranted
+	(*TryAcquireRequest)(nil),     // 6: lockkeeper.v1.TryAcquireRequest
+	(*TryAcquireResponse)(nil),    // 7: lockkeeper.v1.TryAcquireResponse
+	(*ReleaseRequest)(nil),        // 8: lockkeeper.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 9: lockkeeper.v1.ReleaseResponse
+	(*RenewRequest)(nil),          // 10: lockkeeper.v1.RenewRequest
+	(*RenewResponse)(nil),         // 11: lockkeeper.v1.RenewResponse
+	(*LockSpec)(nil),              // 12: lockkeeper.v1.LockSpec
+	(*AcquireAllRequest)(nil),     // 13: lockkeeper.v1.AcquireAllRequest
+	(*AcquireAllResponse)(nil),    // 14: lockkeeper.v1.AcquireAllResponse
+	(*WaitingForAll)(nil),         // 15: lockkeeper.v1.WaitingForAll
+	(*GrantedAll)(nil),            // 16: lockkeeper.v1.GrantedAll
+	(*TryAcquireAllRequest)(nil),  // 17: lockkeeper.v1.TryAcquireAllRequest
+	(*TryAcquireAllResponse)(nil), // 18: lockkeeper.v1.TryAcquireAllResponse
+	(*ReleaseAllRequest)(nil),     // 19: lockkeeper.v1.ReleaseAllRequest
+	(*ReleaseAllResponse)(nil),    // 20: lockkeeper.v1.ReleaseAllResponse
+	(*ReleasedLock)(nil),          // 21: lockkeeper.v1.ReleasedLock
+	(*DescribeRequest)(nil),       // 22: lockkeeper.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 23: lockkeeper.v1.DescribeResponse
+	(*CheckTokenRequest)(nil),     // 24: lockkeeper.v1.CheckTokenRequest
+	(*CheckTokenResponse)(nil),    // 25: lockkeeper.v1.CheckTokenResponse
+	(*ExplainRequest)(nil),        // 26: lockkeeper.v1.ExplainRequest
+	(*ExplainResponse)(nil),       // 27: lockkeeper.v1.ExplainResponse
+	(*ExplainedLock)(nil),         // 28: lockkeeper.v1.ExplainedLock
+	(*ExplainedHolder)(nil),       // 29: lockkeeper.v1.ExplainedHolder
+	(*ExplainedWait)(nil),         // 30: lockkeeper.v1.ExplainedWait
+	(*Deadlock)(nil),              // 31: lockkeeper.v1.Deadlock
+	(*DeadlockedWait)(nil),        // 32: lockkeeper.v1.DeadlockedWait
+	(*RequestYieldRequest)(nil),   // 33: lockkeeper.v1.RequestYieldRequest
+	(*RequestYieldResponse)(nil),  // 34: lockkeeper.v1.RequestYieldResponse
+	(*OfferRequest)(nil),          // 35: lockkeeper.v1.OfferRequest
+	(*OfferResponse)(nil),         // 36: lockkeeper.v1.OfferResponse
+	(*ClaimRequest)(nil),          // 37: lockkeeper.v1.ClaimRequest
+	(*ClaimResponse)(nil),         // 38: lockkeeper.v1.ClaimResponse
+	(*AwaitFreeRequest)(nil),      // 39: lockkeeper.v1.AwaitFreeRequest
+	(*AwaitFreeResponse)(nil),     // 40: lockkeeper.v1.AwaitFreeResponse
+	(*WatchLockRequest)(nil),      // 41: lockkeeper.v1.WatchLockRequest
+	(*WatchLockResponse)(nil),     // 42: lockkeeper.v1.WatchLockResponse
+	(*LockState)(nil),             // 43: lockkeeper.v1.LockState
+	(*LockGranted)(nil),           // 44: lockkeeper.v1.LockGranted
+	(*LockEnded)(nil),             // 45: lockkeeper.v1.LockEnded
+	(*LockWaiters)(nil),           // 46: lockkeeper.v1.LockWaiters
+	(*LockGap)(nil),               // 47: lockkeeper.v1.LockGap
+	(*LockFree)(nil),              // 48: lockkeeper.v1.LockFree
+	(LockMode)(0),                 // 49: lockkeeper.v1.LockMode
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
+	(*Note)(nil),                  // 51: lockkeeper.v1.Note
+	(*Grant)(nil),                 // 52: lockkeeper.v1.Grant
+	(NotGrantedReason)(0),         // 53: lockkeeper.v1.NotGrantedReason
+	(*Holder)(nil),                // 54: lockkeeper.v1.Holder
+	(*Waiter)(nil),                // 55: lockkeeper.v1.Waiter
 }
 var file_lockkeeper_v1_lock_proto_depIdxs = []int32{
-	33, // 0: lockkeeper.v1.AcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
-	34, // 1: lockkeeper.v1.AcquireRequest.lease:type_name -> google.protobuf.Duration
-	34, // 2: lockkeeper.v1.AcquireRequest.wait_timeout:type_name -> google.protobuf.Duration
-	35, // 3: lockkeeper.v1.AcquireRequest.note:type_name -> lockkeeper.v1.Note
-	34, // 4: lockkeeper.v1.AcquireRequest.hold_at_least:type_name -> google.protobuf.Duration
-	2,  // 5: lockkeeper.v1.AcquireResponse.waiting:type_name -> lockkeeper.v1.Waiting
-	36, // 6: lockkeeper.v1.AcquireResponse.granted:type_name -> lockkeeper.v1.Grant
-	3,  // 7: lockkeeper.v1.AcquireResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	34, // 8: lockkeeper.v1.Waiting.holder_remaining_lease:type_name -> google.protobuf.Duration
-	35, // 9: lockkeeper.v1.Waiting.holder_note:type_name -> lockkeeper.v1.Note
-	37, // 10: lockkeeper.v1.NotGranted.reason:type_name -> lockkeeper.v1.NotGrantedReason
-	34, // 11: lockkeeper.v1.NotGranted.holder_remaining_lease:type_name -> google.protobuf.Duration
-	35, // 12: lockkeeper.v1.NotGranted.holder_note:type_name -> lockkeeper.v1.Note
-	33, // 13: lockkeeper.v1.TryAcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
-	34, // 14: lockkeeper.v1.TryAcquireRequest.lease:type_name -> google.protobuf.Duration
-	35, // 15: lockkeeper.v1.TryAcquireRequest.note:type_name -> lockkeeper.v1.Note
-	34, // 16: lockkeeper.v1.TryAcquireRequest.hold_at_least:type_name -> google.protobuf.Duration
-	36, // 17: lockkeeper.v1.TryAcquireResponse.grant:type_name -> lockkeeper.v1.Grant
-	34, // 18: lockkeeper.v1.TryAcquireResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
-	35, // 19: lockkeeper.v1.TryAcquireResponse.holder_note:type_name -> lockkeeper.v1.Note
-	33, // 20: lockkeeper.v1.ReleaseRequest.mode:type_name -> lockkeeper.v1.LockMode
-	34, // 21: lockkeeper.v1.RenewRequest.lease:type_name -> google.protobuf.Duration
-	33, // 22: lockkeeper.v1.RenewRequest.mode:type_name -> lockkeeper.v1.LockMode
-	36, // 23: lockkeeper.v1.RenewResponse.grant:type_name -> lockkeeper.v1.Grant
-	33, // 24: lockkeeper.v1.LockSpec.mode:type_name -> lockkeeper.v1.LockMode
-	10, // 25: lockkeeper.v1.AcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	34, // 26: lockkeeper.v1.AcquireAllRequest.lease:type_name -> google.protobuf.Duration
-	34, // 27: lockkeeper.v1.AcquireAllRequest.wait_timeout:type_name -> google.protobuf.Duration
-	35, // 28: lockkeeper.v1.AcquireAllRequest.note:type_name -> lockkeeper.v1.Note
-	13, // 29: lockkeeper.v1.AcquireAllResponse.waiting:type_name -> lockkeeper.v1.WaitingForAll
-	14, // 30: lockkeeper.v1.AcquireAllResponse.granted:type_name -> lockkeeper.v1.GrantedAll
-	3,  // 31: lockkeeper.v1.AcquireAllResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	2,  // 32: lockkeeper.v1.WaitingForAll.waiting:type_name -> lockkeeper.v1.Waiting
-	36, // 33: lockkeeper.v1.GrantedAll.grants:type_name -> lockkeeper.v1.Grant
-	10, // 34: lockkeeper.v1.TryAcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	34, // 35: lockkeeper.v1.TryAcquireAllRequest.lease:type_name -> google.protobuf.Duration
-	35, // 36: lockkeeper.v1.TryAcquireAllRequest.note:type_name -> lockkeeper.v1.Note
-	36, // 37: lockkeeper.v1.TryAcquireAllResponse.grants:type_name -> lockkeeper.v1.Grant
-	34, // 38: lockkeeper.v1.TryAcquireAllResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
-	35, // 39: lockkeeper.v1.TryAcquireAllResponse.holder_note:type_name -> lockkeeper.v1.Note
-	10, // 40: lockkeeper.v1.ReleaseAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	19, // 41: lockkeeper.v1.ReleaseAllResponse.locks:type_name -> lockkeeper.v1.ReleasedLock
-	33, // 42: lockkeeper.v1.ReleasedLock.mode:type_name -> lockkeeper.v1.LockMode
-	33, // 43: lockkeeper.v1.DescribeResponse.mode:type_name -> lockkeeper.v1.LockMode
-	38, // 44: lockkeeper.v1.DescribeResponse.holders:type_name -> lockkeeper.v1.Holder
-	34, // 45: lockkeeper.v1.DescribeResponse.remaining_lease:type_name -> google.protobuf.Duration
-	39, // 46: lockkeeper.v1.DescribeResponse.waiters:type_name -> lockkeeper.v1.Waiter
-	26, // 47: lockkeeper.v1.ExplainResponse.locks:type_name -> lockkeeper.v1.ExplainedLock
-	29, // 48: lockkeeper.v1.ExplainResponse.deadlocks:type_name -> lockkeeper.v1.Deadlock
-	33, // 49: lockkeeper.v1.ExplainedLock.mode:type_name -> lockkeeper.v1.LockMode
-	27, // 50: lockkeeper.v1.ExplainedLock.holders:type_name -> lockkeeper.v1.ExplainedHolder
-	38, // 51: lockkeeper.v1.ExplainedHolder.holder:type_name -> lockkeeper.v1.Holder
-	34, // 52: lockkeeper.v1.ExplainedHolder.held_for:type_name -> google.protobuf.Duration
-	28, // 53: lockkeeper.v1.ExplainedHolder.waits:type_name -> lockkeeper.v1.ExplainedWait
-	33, // 54: lockkeeper.v1.ExplainedWait.mode:type_name -> lockkeeper.v1.LockMode
-	34, // 55: lockkeeper.v1.ExplainedWait.waiting_for:type_name -> google.protobuf.Duration
-	30, // 56: lockkeeper.v1.Deadlock.waits:type_name -> lockkeeper.v1.DeadlockedWait
-	33, // 57: lockkeeper.v1.DeadlockedWait.mode:type_name -> lockkeeper.v1.LockMode
-	34, // 58: lockkeeper.v1.DeadlockedWait.waiting_for:type_name -> google.protobuf.Duration
-	34, // 59: lockkeeper.v1.RequestYieldRequest.within:type_name -> google.protobuf.Duration
-	34, // 60: lockkeeper.v1.RequestYieldRequest.grace_period:type_name -> google.protobuf.Duration
-	38, // 61: lockkeeper.v1.RequestYieldResponse.reached:type_name -> lockkeeper.v1.Holder
-	38, // 62: lockkeeper.v1.RequestYieldResponse.unreached:type_name -> lockkeeper.v1.Holder
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	49, // 0: lockkeeper.v1.AcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
+	50, // 1: lockkeeper.v1.AcquireRequest.lease:type_name -> google.protobuf.Duration
+	50, // 2: lockkeeper.v1.AcquireRequest.wait_timeout:type_name -> google.protobuf.Duration
+	51, // 3: lockkeeper.v1.AcquireRequest.note:type_name -> lockkeeper.v1.Note
+	50, // 4: lockkeeper.v1.AcquireRequest.hold_at_least:type_name -> google.protobuf.Duration
+	50, // 5: lockkeeper.v1.AcquireRequest.lock_delay:type_name -> google.protobuf.Duration
+	4,  // 6: lockkeeper.v1.AcquireResponse.waiting:type_name -> lockkeeper.v1.Waiting
+	52, // 7: lockkeeper.v1.AcquireResponse.granted:type_name -> lockkeeper.v1.Grant
+	5,  // 8: lockkeeper.v1.AcquireResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	50, // 9: lockkeeper.v1.Waiting.holder_remaining_lease:type_name -> google.protobuf.Duration
+	51, // 10: lockkeeper.v1.Waiting.holder_note:type_name -> lockkeeper.v1.Note
+	53, // 11: lockkeeper.v1.NotGranted.reason:type_name -> lockkeeper.v1.NotGrantedReason
+	50, // 12: lockkeeper.v1.NotGranted.holder_remaining_lease:type_name -> google.protobuf.Duration
+	51, // 13: lockkeeper.v1.NotGranted.holder_note:type_name -> lockkeeper.v1.Note
+	49, // 14: lockkeeper.v1.TryAcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
+	50, // 15: lockkeeper.v1.TryAcquireRequest.lease:type_name -> google.protobuf.Duration
+	51, // 16: lockkeeper.v1.TryAcquireRequest.note:type_name -> lockkeeper.v1.Note
+	50, // 17: lockkeeper.v1.TryAcquireRequest.hold_at_least:type_name -> google.protobuf.Duration
+	50, // 18: lockkeeper.v1.TryAcquireRequest.lock_delay:type_name -> google.protobuf.Duration
+	52, // 19: lockkeeper.v1.TryAcquireResponse.grant:type_name -> lockkeeper.v1.Grant
+	50, // 20: lockkeeper.v1.TryAcquireResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
+	51, // 21: lockkeeper.v1.TryAcquireResponse.holder_note:type_name -> lockkeeper.v1.Note
+	49, // 22: lockkeeper.v1.ReleaseRequest.mode:type_name -> lockkeeper.v1.LockMode
+	50, // 23: lockkeeper.v1.RenewRequest.lease:type_name -> google.protobuf.Duration
+	49, // 24: lockkeeper.v1.RenewRequest.mode:type_name -> lockkeeper.v1.LockMode
+	52, // 25: lockkeeper.v1.RenewResponse.grant:type_name -> lockkeeper.v1.Grant
+	49, // 26: lockkeeper.v1.LockSpec.mode:type_name -> lockkeeper.v1.LockMode
+	12, // 27: lockkeeper.v1.AcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	50, // 28: lockkeeper.v1.AcquireAllRequest.lease:type_name -> google.protobuf.Duration
+	50, // 29: lockkeeper.v1.AcquireAllRequest.wait_timeout:type_name -> google.protobuf.Duration
+	51, // 30: lockkeeper.v1.AcquireAllRequest.note:type_name -> lockkeeper.v1.Note
+	15, // 31: lockkeeper.v1.AcquireAllResponse.waiting:type_name -> lockkeeper.v1.WaitingForAll
+	16, // 32: lockkeeper.v1.AcquireAllResponse.granted:type_name -> lockkeeper.v1.GrantedAll
+	5,  // 33: lockkeeper.v1.AcquireAllResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	4,  // 34: lockkeeper.v1.WaitingForAll.waiting:type_name -> lockkeeper.v1.Waiting
+	52, // 35: lockkeeper.v1.GrantedAll.grants:type_name -> lockkeeper.v1.Grant
+	12, // 36: lockkeeper.v1.TryAcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	50, // 37: lockkeeper.v1.TryAcquireAllRequest.lease:type_name -> google.protobuf.Duration
+	51, // 38: lockkeeper.v1.TryAcquireAllRequest.note:type_name -> lockkeeper.v1.Note
+	52, // 39: lockkeeper.v1.TryAcquireAllResponse.grants:type_name -> lockkeeper.v1.Grant
+	50, // 40: lockkeeper.v1.TryAcquireAllResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
+	51, // 41: lockkeeper.v1.TryAcquireAllResponse.holder_note:type_name -> lockkeeper.v1.Note
+	12, // 42: lockkeeper.v1.ReleaseAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	21, // 43: lockkeeper.v1.ReleaseAllResponse.locks:type_name -> lockkeeper.v1.ReleasedLock
+	49, // 44: lockkeeper.v1.ReleasedLock.mode:type_name -> lockkeeper.v1.LockMode
+	49, // 45: lockkeeper.v1.DescribeResponse.mode:type_name -> lockkeeper.v1.LockMode
+	54, // 46: lockkeeper.v1.DescribeResponse.holders:type_name -> lockkeeper.v1.Holder
+	50, // 47: lockkeeper.v1.DescribeResponse.remaining_lease:type_name -> google.protobuf.Duration
+	55, // 48: lockkeeper.v1.DescribeResponse.waiters:type_name -> lockkeeper.v1.Waiter
+	28, // 49: lockkeeper.v1.ExplainResponse.locks:type_name -> lockkeeper.v1.ExplainedLock
+	31, // 50: lockkeeper.v1.ExplainResponse.deadlocks:type_name -> lockkeeper.v1.Deadlock
+	49, // 51: lockkeeper.v1.ExplainedLock.mode:type_name -> lockkeeper.v1.LockMode
+	29, // 52: lockkeeper.v1.ExplainedLock.holders:type_name -> lockkeeper.v1.ExplainedHolder
+	54, // 53: lockkeeper.v1.ExplainedHolder.holder:type_name -> lockkeeper.v1.Holder
+	50, // 54: lockkeeper.v1.ExplainedHolder.held_for:type_name -> google.protobuf.Duration
+	30, // 55: lockkeeper.v1.ExplainedHolder.waits:type_name -> lockkeeper.v1.ExplainedWait
+	49, // 56: lockkeeper.v1.ExplainedWait.mode:type_name -> lockkeeper.v1.LockMode
+	50, // 57: lockkeeper.v1.ExplainedWait.waiting_for:type_name -> google.protobuf.Duration
+	32, // 58: lockkeeper.v1.Deadlock.waits:type_name -> lockkeeper.v1.DeadlockedWait
+	49, // 59: lockkeeper.v1.DeadlockedWait.mode:type_name -> lockkeeper.v1.LockMode
+	50, // 60: lockkeeper.v1.DeadlockedWait.waiting_for:type_name -> google.protobuf.Duration
+	50, // 61: lockkeeper.v1.RequestYieldRequest.within:type_name -> google.protobuf.Duration
+	50, // 62: lockkeeper.v1.RequestYieldRequest.grace_period:type_name -> google.protobuf.Duration
+	54, // 63: lockkeeper.v1.RequestYieldResponse.reached:type_name -> lockkeeper.v1.Holder
+	54, // 64: lockkeeper.v1.RequestYieldResponse.unreached:type_name -> lockkeeper.v1.Holder
+	50, // 65: lockkeeper.v1.OfferRequest.within:type_name -> google.protobuf.Duration
+	50, // 66: lockkeeper.v1.OfferResponse.within:type_name -> google.protobuf.Duration
+	50, // 67: lockkeeper.v1.ClaimRequest.lease:type_name -> google.protobuf.Duration
+	52, // 68: lockkeeper.v1.ClaimResponse.grant:type_name -> lockkeeper.v1.Grant
+	50, // 69: lockkeeper.v1.AwaitFreeRequest.wait_timeout:type_name -> google.protobuf.Duration
+	4,  // 70: lockkeeper.v1.AwaitFreeResponse.waiting:type_name -> lockkeeper.v1.Waiting
+	48, // 71: lockkeeper.v1.AwaitFreeResponse.free:type_name -> lockkeeper.v1.LockFree
+	5,  // 72: lockkeeper.v1.AwaitFreeResponse.not_free:type_name -> lockkeeper.v1.NotGranted
+	43, // 73: lockkeeper.v1.WatchLockResponse.state:type_name -> lockkeeper.v1.LockState
+	44, // 74: lockkeeper.v1.WatchLockResponse.granted:type_name -> lockkeeper.v1.LockGranted
+	45, // 75: lockkeeper.v1.WatchLockResponse.ended:type_name -> lockkeeper.v1.LockEnded
+	48, // 76: lockkeeper.v1.WatchLockResponse.free:type_name -> lockkeeper.v1.LockFree
+	46, // 77: lockkeeper.v1.WatchLockResponse.waiters:type_name -> lockkeeper.v1.LockWaiters
+	47, // 78: lockkeeper.v1.WatchLockResponse.gap:type_name -> lockkeeper.v1.LockGap
+	54, // 79: lockkeeper.v1.LockState.holders:type_name -> lockkeeper.v1.Holder
+	54, // 80: lockkeeper.v1.LockGranted.holder:type_name -> lockkeeper.v1.Holder
+	54, // 81: lockkeeper.v1.LockEnded.holder:type_name -> lockkeeper.v1.Holder
+	0,  // 82: lockkeeper.v1.LockEnded.end:type_name -> lockkeeper.v1.GrantEnd
+	1,  // 83: lockkeeper.v1.LockGap.reason:type_name -> lockkeeper.v1.LockGapReason
+	84, // [84:84] is the sub-list for method output_type
+	84, // [84:84] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_lock_proto_init() }
@@ -2949,18 +4179,32 @@ func file_lockkeeper_v1_lock_proto_init() {
 		(*AcquireAllResponse_Granted)(nil),
 		(*AcquireAllResponse_NotGranted)(nil),
 	}
+	file_lockkeeper_v1_lock_proto_msgTypes[38].OneofWrappers = []any{
+		(*AwaitFreeResponse_Waiting)(nil),
+		(*AwaitFreeResponse_Free)(nil),
+		(*AwaitFreeResponse_NotFree)(nil),
+	}
+	file_lockkeeper_v1_lock_proto_msgTypes[40].OneofWrappers = []any{
+		(*WatchLockResponse_State)(nil),
+		(*WatchLockResponse_Granted)(nil),
+		(*WatchLockResponse_Ended)(nil),
+		(*WatchLockResponse_Free)(nil),
+		(*WatchLockResponse_Waiters)(nil),
+		(*WatchLockResponse_Gap)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockkeeper_v1_lock_proto_rawDesc), len(file_lockkeeper_v1_lock_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   33,
+			NumEnums:      2,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_lockkeeper_v1_lock_proto_goTypes,
 		DependencyIndexes: file_lockkeeper_v1_lock_proto_depIdxs,
+		EnumInfos:         file_lockkeeper_v1_lock_proto_enumTypes,
 		MessageInfos:      file_lockkeeper_v1_lock_proto_msgTypes,
 	}.Build()
 	File_lockkeeper_v1_lock_proto = out.File

@@ -24,7 +24,7 @@ var File_lockkeeper_v1_lock_service_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_lock_service_proto_rawDesc = "" +
 	"\n" +
-	" lockkeeper/v1/lock_service.proto\x12\rlockkeeper.v1\x1a\x18lockkeeper/v1/lock.proto\x1a\x1blockkeeper/v1/session.proto2\xcf\a\n" +
+	" lockkeeper/v1/lock_service.proto\x12\rlockkeeper.v1\x1a\x18lockkeeper/v1/lock.proto\x1a\x1blockkeeper/v1/session.proto2\xfb\t\n" +
 	"\vLockService\x12L\n" +
 	"\aSession\x12\x1d.lockkeeper.v1.SessionRequest\x1a\x1e.lockkeeper.v1.SessionResponse(\x010\x01\x12J\n" +
 	"\aAcquire\x12\x1d.lockkeeper.v1.AcquireRequest\x1a\x1e.lockkeeper.v1.AcquireResponse0\x01\x12Q\n" +
@@ -38,10 +38,14 @@ const file_lockkeeper_v1_lock_service_proto_rawDesc = "" +
 	"\n" +
 	"ReleaseAll\x12 .lockkeeper.v1.ReleaseAllRequest\x1a!.lockkeeper.v1.ReleaseAllResponse\x12K\n" +
 	"\bDescribe\x12\x1e.lockkeeper.v1.DescribeRequest\x1a\x1f.lockkeeper.v1.DescribeResponse\x12H\n" +
-	"\aExplain\x12\x1d.lockkeeper.v1.ExplainRequest\x1a\x1e.lockkeeper.v1.ExplainResponse\x12Q\n" +
+	"\aExplain\x12\x1d.lockkeeper.v1.ExplainRequest\x1a\x1e.lockkeeper.v1.ExplainResponse\x12P\n" +
+	"\tAwaitFree\x12\x1f.lockkeeper.v1.AwaitFreeRequest\x1a .lockkeeper.v1.AwaitFreeResponse0\x01\x12P\n" +
+	"\tWatchLock\x12\x1f.lockkeeper.v1.WatchLockRequest\x1a .lockkeeper.v1.WatchLockResponse0\x01\x12Q\n" +
 	"\n" +
 	"CheckToken\x12 .lockkeeper.v1.CheckTokenRequest\x1a!.lockkeeper.v1.CheckTokenResponse\x12W\n" +
-	"\fRequestYield\x12\".lockkeeper.v1.RequestYieldRequest\x1a#.lockkeeper.v1.RequestYieldResponseB[\n" +
+	"\fRequestYield\x12\".lockkeeper.v1.RequestYieldRequest\x1a#.lockkeeper.v1.RequestYieldResponse\x12B\n" +
+	"\x05Offer\x12\x1b.lockkeeper.v1.OfferRequest\x1a\x1c.lockkeeper.v1.OfferResponse\x12B\n" +
+	"\x05Claim\x12\x1b.lockkeeper.v1.ClaimRequest\x1a\x1c.lockkeeper.v1.ClaimResponseB[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
 var file_lockkeeper_v1_lock_service_proto_goTypes = []any{
@@ -55,20 +59,28 @@ var file_lockkeeper_v1_lock_service_proto_goTypes = []any{
 	(*ReleaseAllRequest)(nil),     // 7: lockkeeper.v1.ReleaseAllRequest
 	(*DescribeRequest)(nil),       // 8: lockkeeper.v1.DescribeRequest
 	(*ExplainRequest)(nil),        // 9: lockkeeper.v1.ExplainRequest
-	(*CheckTokenRequest)(nil),     // 10: lockkeeper.v1.CheckTokenRequest
-	(*RequestYieldRequest)(nil),   // 11: lockkeeper.v1.RequestYieldRequest
-	(*SessionResponse)(nil),       // 12: lockkeeper.v1.SessionResponse
-	(*AcquireResponse)(nil),       // 13: lockkeeper.v1.AcquireResponse
-	(*TryAcquireResponse)(nil),    // 14: lockkeeper.v1.TryAcquireResponse
-	(*ReleaseResponse)(nil),       // 15: lockkeeper.v1.ReleaseResponse
-	(*RenewResponse)(nil),         // 16: lockkeeper.v1.RenewResponse
-	(*AcquireAllResponse)(nil),    // 17: lockkeeper.v1.AcquireAllResponse
-	(*TryAcquireAllResponse)(nil), // 18: lockkeeper.v1.TryAcquireAllResponse
-	(*ReleaseAllResponse)(nil),    // 19: lockkeeper.v1.ReleaseAllResponse
-	(*DescribeResponse)(nil),      // 20: lockkeeper.v1.DescribeResponse
-	(*ExplainResponse)(nil),       // 21: lockkeeper.v1.ExplainResponse
-	(*CheckTokenResponse)(nil),    // 22: lockkeeper.v1.CheckTokenResponse
-	(*RequestYieldResponse)(nil),  // 23: lockkeeper.v1.RequestYieldResponse
+	(*AwaitFreeRequest)(nil),      // 10: lockkeeper.v1.AwaitFreeRequest
+	(*WatchLockRequest)(nil),      // 11: lockkeeper.v1.WatchLockRequest
+	(*CheckTokenRequest)(nil),     // 12: lockkeeper.v1.CheckTokenRequest
+	(*RequestYieldRequest)(nil),   // 13: lockkeeper.v1.RequestYieldRequest
+	(*OfferRequest)(nil),          // 14: lockkeeper.v1.OfferRequest
+	(*ClaimRequest)(nil),          // 15: lockkeeper.v1.ClaimRequest
+	(*SessionResponse)(nil),       // 16: lockkeeper.v1.SessionResponse
+	(*AcquireResponse)(nil),       // 17: lockkeeper.v1.AcquireResponse
+	(*TryAcquireResponse)(nil),    // 18: lockkeeper.v1.TryAcquireResponse
+	(*ReleaseResponse)(nil),       // 19: lockkeeper.v1.ReleaseResponse
+	(*RenewResponse)(nil),         // 20: lockkeeper.v1.RenewResponse
+	(*AcquireAllResponse)(nil),    // 21: lockkeeper.v1.AcquireAllResponse
+	(*TryAcquireAllResponse)(nil), // 22: lockkeeper.v1.TryAcquireAllResponse
+	(*ReleaseAllResponse)(nil),    // 23: lockkeeper.v1.ReleaseAllResponse
+	(*DescribeResponse)(nil),      // 24: lockkeeper.v1.DescribeResponse
+	(*ExplainResponse)(nil),       // 25: lockkeeper.v1.ExplainResponse
+	(*AwaitFreeResponse)(nil),     // 26: lockkeeper.v1.AwaitFreeResponse
+	(*WatchLockResponse)(nil),     // 27: lockkeeper.v1.WatchLockResponse
+	(*CheckTokenResponse)(nil),    // 28: lockkeeper.v1.CheckTokenResponse
+	(*RequestYieldResponse)(nil),  // 29: lockkeeper.v1.RequestYieldResponse
+	(*OfferResponse)(nil),         // 30: lockkeeper.v1.OfferResponse
+	(*ClaimResponse)(nil),         // 31: lockkeeper.v1.ClaimResponse
 }
 var file_lockkeeper_v1_lock_service_proto_depIdxs = []int32{
 	0,  // 0: lockkeeper.v1.LockService.Session:input_type -> lockkeeper.v1.SessionRequest
@@ -81,22 +93,30 @@ var file_lockkeeper_v1_lock_service_proto_depIdxs = []int32{
 	7,  // 7: lockkeeper.v1.LockService.ReleaseAll:input_type -> lockkeeper.v1.ReleaseAllRequest
 	8,  // 8: lockkeeper.v1.LockService.Describe:input_type -> lockkeeper.v1.DescribeRequest
 	9,  // 9: lockkeeper.v1.LockService.Explain:input_type -> lockkeeper.v1.ExplainRequest
-	10, // 10: lockkeeper.v1.LockService.CheckToken:input_type -> lockkeeper.v1.CheckTokenRequest
-	11, // 11: lockkeeper.v1.LockService.RequestYield:input_type -> lockkeeper.v1.RequestYieldRequest
-	12, // 12: lockkeeper.v1.LockService.Session:output_type -> lockkeeper.v1.SessionResponse
-	13, // 13: lockkeeper.v1.LockService.Acquire:output_type -> lockkeeper.v1.AcquireResponse
-	14, // 14: lockkeeper.v1.LockService.TryAcquire:output_type -> lockkeeper.v1.TryAcquireResponse
-	15, // 15: lockkeeper.v1.LockService.Release:output_type -> lockkeeper.v1.ReleaseResponse
-	16, // 16: lockkeeper.v1.LockService.Renew:output_type -> lockkeeper.v1.RenewResponse
-	17, // 17: lockkeeper.v1.LockService.AcquireAll:output_type -> lockkeeper.v1.AcquireAllResponse
-	18, // 18: lockkeeper.v1.LockService.TryAcquireAll:output_type -> lockkeeper.v1.TryAcquireAllResponse
-	19, // 19: lockkeeper.v1.LockService.ReleaseAll:output_type -> lockkeeper.v1.ReleaseAllResponse
-	20, // 20: lockkeeper.v1.LockService.Describe:output_type -> lockkeeper.v1.DescribeResponse
-	21, // 21: lockkeeper.v1.LockService.Explain:output_type -> lockkeeper.v1.ExplainResponse
-	22, // 22: lockkeeper.v1.LockService.CheckToken:output_type -> lockkeeper.v1.CheckTokenResponse
-	23, // 23: lockkeeper.v1.LockService.RequestYield:output_type -> lockkeeper.v1.RequestYieldResponse
-	12, // [12:24] is the sub-list for method output_type
-	0,  // [0:12] is the sub-list for method input_type
+	10, // 10: lockkeeper.v1.LockService.AwaitFree:input_type -> lockkeeper.v1.AwaitFreeRequest
+	11, // 11: lockkeeper.v1.LockService.WatchLock:input_type -> lockkeeper.v1.WatchLockRequest
+	12, // 12: lockkeeper.v1.LockService.CheckToken:input_type -> lockkeeper.v1.CheckTokenRequest
+	13, // 13: lockkeeper.v1.LockService.RequestYield:input_type -> lockkeeper.v1.RequestYieldRequest
+	14, // 14: lockkeeper.v1.LockService.Offer:input_type -> lockkeeper.v1.OfferRequest
+	15, // 15: lockkeeper.v1.LockService.Claim:input_type -> lockkeeper.v1.ClaimRequest
+	16, // 16: lockkeeper.v1.LockService.Session:output_type -> lockkeeper.v1.SessionResponse
+	17, // 17: lockkeeper.v1.LockService.Acquire:output_type -> lockkeeper.v1.AcquireResponse
+	18, // 18: lockkeeper.v1.LockService.TryAcquire:output_type -> lockkeeper.v1.TryAcquireResponse
+	19, // 19: lockkeeper.v1.LockService.Release:output_type -> lockkeeper.v1.ReleaseResponse
+	20, // 20: lockkeeper.v1.LockService.Renew:output_type -> lockkeeper.v1.RenewResponse
+	21, // 21: lockkeeper.v1.LockService.AcquireAll:output_type -> lockkeeper.v1.AcquireAllResponse
+	22, // 22: lockkeeper.v1.LockService.TryAcquireAll:output_type -> lockkeeper.v1.TryAcquireAllResponse
+	23, // 23: lockkeeper.v1.LockService.ReleaseAll:output_type -> lockkeeper.v1.ReleaseAllResponse
+	24, // 24: lockkeeper.v1.LockService.Describe:output_type -> lockkeeper.v1.DescribeResponse
+	25, // 25: lockkeeper.v1.LockService.Explain:output_type -> lockkeeper.v1.ExplainResponse
+	26, // 26: lockkeeper.v1.LockService.AwaitFree:output_type -> lockkeeper.v1.AwaitFreeResponse
+	27, // 27: lockkeeper.v1.LockService.WatchLock:output_type -> lockkeeper.v1.WatchLockResponse
+	28, // 28: lockkeeper.v1.LockService.CheckToken:output_type -> lockkeeper.v1.CheckTokenResponse
+	29, // 29: lockkeeper.v1.LockService.RequestYield:output_type -> lockkeeper.v1.RequestYieldResponse
+	30, // 30: lockkeeper.v1.LockService.Offer:output_type -> lockkeeper.v1.OfferResponse
+	31, // 31: lockkeeper.v1.LockService.Claim:output_type -> lockkeeper.v1.ClaimResponse
+	16, // [16:32] is the sub-list for method output_type
+	0,  // [0:16] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -29,8 +29,12 @@ const (
 	LockService_ReleaseAll_FullMethodName    = "/lockkeeper.v1.LockService/ReleaseAll"
 	LockService_Describe_FullMethodName      = "/lockkeeper.v1.LockService/Describe"
 	LockService_Explain_FullMethodName       = "/lockkeeper.v1.LockService/Explain"
+	LockService_AwaitFree_FullMethodName     = "/lockkeeper.v1.LockService/AwaitFree"
+	LockService_WatchLock_FullMethodName     = "/lockkeeper.v1.LockService/WatchLock"
 	LockService_CheckToken_FullMethodName    = "/lockkeeper.v1.LockService/CheckToken"
 	LockService_RequestYield_FullMethodName  = "/lockkeeper.v1.LockService/RequestYield"
+	LockService_Offer_FullMethodName         = "/lockkeeper.v1.LockService/Offer"
+	LockService_Claim_FullMethodName         = "/lockkeeper.v1.LockService/Claim"
 )
 
 // LockServiceClient is the client API for LockService service.
@@ -64,7 +68,7 @@ const (
 // FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
 // key belongs to another program.
 // UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
-// notes or hold_at_least.
+// notes, hold_at_least or lock_delay.
 // INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
 type LockServiceClient interface {
 	// Opens or resumes a session, whose first frame is `open` or `resume`. While the stream is open,
@@ -153,6 +157,31 @@ type LockServiceClient interface {
 	// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
 	// describe them too.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
+	// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+	// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+	// `free` or `not_free`; then the stream ends OK. Read-only.
+	//
+	// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+	// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+	// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+	// limits and quotas of waiters. The caller needs the right to describe the name.
+	// A repeat waits again.
+	//
+	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+	AwaitFree(ctx context.Context, in *AwaitFreeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AwaitFreeResponse], error)
+	// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+	// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+	// lock is watched, the coordinator reads it after each announced release, after each event of its
+	// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+	// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+	// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+	// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+	// caller needs the right to describe the name, and the stream ends when it loses that.
+	// A repeat starts with the state at that time.
+	//
+	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+	// the stream when the coordinator shuts down.
+	WatchLock(ctx context.Context, in *WatchLockRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLockResponse], error)
 	// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
 	// for resources that cannot compare tokens themselves. The answer reflects the moment the store
 	// was read; a newer grant can follow at any time.
@@ -175,6 +204,26 @@ type LockServiceClient interface {
 	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
 	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
 	RequestYield(ctx context.Context, in *RequestYieldRequest, opts ...grpc.CallOption) (*RequestYieldResponse, error)
+	// Makes a ticket with which another session, on any coordinator with the same `session.secret`,
+	// can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
+	// it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
+	// ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
+	// with one hold.
+	//
+	// Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
+	// with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
+	Offer(ctx context.Context, in *OfferRequest, opts ...grpc.CallOption) (*OfferResponse, error)
+	// Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
+	// larger fencing token, so what the former holder still sends can be refused. Its session receives
+	// `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
+	// is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
+	// lease; a repeat is refused.
+	//
+	// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
+	// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
+	// claimed), `unfit` (the holder has several holds by now, or the lock has `hold_at_least` or a
+	// `lock_delay`, or the claimer holds it itself). Nothing has changed then.
+	Claim(ctx context.Context, in *ClaimRequest, opts ...grpc.CallOption) (*ClaimResponse, error)
 }
 
 type lockServiceClient struct {
@@ -306,6 +355,44 @@ func (c *lockServiceClient) Explain(ctx context.Context, in *ExplainRequest, opt
 	return out, nil
 }
 
+func (c *lockServiceClient) AwaitFree(ctx context.Context, in *AwaitFreeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AwaitFreeResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LockService_ServiceDesc.Streams[3], LockService_AwaitFree_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AwaitFreeRequest, AwaitFreeResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LockService_AwaitFreeClient = grpc.ServerStreamingClient[AwaitFreeResponse]
+
+func (c *lockServiceClient) WatchLock(ctx context.Context, in *WatchLockRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLockResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LockService_ServiceDesc.Streams[4], LockService_WatchLock_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchLockRequest, WatchLockResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LockService_WatchLockClient = grpc.ServerStreamingClient[WatchLockResponse]
+
 func (c *lockServiceClient) CheckToken(ctx context.Context, in *CheckTokenRequest, opts ...grpc.CallOption) (*CheckTokenResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckTokenResponse)
@@ -320,6 +407,26 @@ func (c *lockServiceClient) RequestYield(ctx context.Context, in *RequestYieldRe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RequestYieldResponse)
 	err := c.cc.Invoke(ctx, LockService_RequestYield_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lockServiceClient) Offer(ctx context.Context, in *OfferRequest, opts ...grpc.CallOption) (*OfferResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OfferResponse)
+	err := c.cc.Invoke(ctx, LockService_Offer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lockServiceClient) Claim(ctx context.Context, in *ClaimRequest, opts ...grpc.CallOption) (*ClaimResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClaimResponse)
+	err := c.cc.Invoke(ctx, LockService_Claim_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +464,7 @@ func (c *lockServiceClient) RequestYield(ctx context.Context, in *RequestYieldRe
 // FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
 // key belongs to another program.
 // UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
-// notes or hold_at_least.
+// notes, hold_at_least or lock_delay.
 // INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
 type LockServiceServer interface {
 	// Opens or resumes a session, whose first frame is `open` or `resume`. While the stream is open,
@@ -446,6 +553,31 @@ type LockServiceServer interface {
 	// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
 	// describe them too.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
+	// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+	// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+	// `free` or `not_free`; then the stream ends OK. Read-only.
+	//
+	// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+	// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+	// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+	// limits and quotas of waiters. The caller needs the right to describe the name.
+	// A repeat waits again.
+	//
+	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+	AwaitFree(*AwaitFreeRequest, grpc.ServerStreamingServer[AwaitFreeResponse]) error
+	// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+	// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+	// lock is watched, the coordinator reads it after each announced release, after each event of its
+	// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+	// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+	// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+	// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+	// caller needs the right to describe the name, and the stream ends when it loses that.
+	// A repeat starts with the state at that time.
+	//
+	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+	// the stream when the coordinator shuts down.
+	WatchLock(*WatchLockRequest, grpc.ServerStreamingServer[WatchLockResponse]) error
 	// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
 	// for resources that cannot compare tokens themselves. The answer reflects the moment the store
 	// was read; a newer grant can follow at any time.
@@ -468,6 +600,26 @@ type LockServiceServer interface {
 	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
 	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
 	RequestYield(context.Context, *RequestYieldRequest) (*RequestYieldResponse, error)
+	// Makes a ticket with which another session, on any coordinator with the same `session.secret`,
+	// can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
+	// it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
+	// ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
+	// with one hold.
+	//
+	// Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
+	// with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
+	Offer(context.Context, *OfferRequest) (*OfferResponse, error)
+	// Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
+	// larger fencing token, so what the former holder still sends can be refused. Its session receives
+	// `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
+	// is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
+	// lease; a repeat is refused.
+	//
+	// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
+	// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
+	// claimed), `unfit` (the holder has several holds by now, or the lock has `hold_at_least` or a
+	// `lock_delay`, or the claimer holds it itself). Nothing has changed then.
+	Claim(context.Context, *ClaimRequest) (*ClaimResponse, error)
 	mustEmbedUnimplementedLockServiceServer()
 }
 
@@ -508,11 +660,23 @@ func (UnimplementedLockServiceServer) Describe(context.Context, *DescribeRequest
 func (UnimplementedLockServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
 }
+func (UnimplementedLockServiceServer) AwaitFree(*AwaitFreeRequest, grpc.ServerStreamingServer[AwaitFreeResponse]) error {
+	return status.Error(codes.Unimplemented, "method AwaitFree not implemented")
+}
+func (UnimplementedLockServiceServer) WatchLock(*WatchLockRequest, grpc.ServerStreamingServer[WatchLockResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchLock not implemented")
+}
 func (UnimplementedLockServiceServer) CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckToken not implemented")
 }
 func (UnimplementedLockServiceServer) RequestYield(context.Context, *RequestYieldRequest) (*RequestYieldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RequestYield not implemented")
+}
+func (UnimplementedLockServiceServer) Offer(context.Context, *OfferRequest) (*OfferResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Offer not implemented")
+}
+func (UnimplementedLockServiceServer) Claim(context.Context, *ClaimRequest) (*ClaimResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Claim not implemented")
 }
 func (UnimplementedLockServiceServer) mustEmbedUnimplementedLockServiceServer() {}
 func (UnimplementedLockServiceServer) testEmbeddedByValue()                     {}
@@ -690,6 +854,28 @@ func _LockService_Explain_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LockService_AwaitFree_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(AwaitFreeRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LockServiceServer).AwaitFree(m, &grpc.GenericServerStream[AwaitFreeRequest, AwaitFreeResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LockService_AwaitFreeServer = grpc.ServerStreamingServer[AwaitFreeResponse]
+
+func _LockService_WatchLock_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchLockRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LockServiceServer).WatchLock(m, &grpc.GenericServerStream[WatchLockRequest, WatchLockResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LockService_WatchLockServer = grpc.ServerStreamingServer[WatchLockResponse]
+
 func _LockService_CheckToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CheckTokenRequest)
 	if err := dec(in); err != nil {
@@ -722,6 +908,42 @@ func _LockService_RequestYield_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LockServiceServer).RequestYield(ctx, req.(*RequestYieldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LockService_Offer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OfferRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LockServiceServer).Offer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LockService_Offer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LockServiceServer).Offer(ctx, req.(*OfferRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LockService_Claim_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClaimRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LockServiceServer).Claim(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LockService_Claim_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LockServiceServer).Claim(ctx, req.(*ClaimRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -769,6 +991,14 @@ var LockService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "RequestYield",
 			Handler:    _LockService_RequestYield_Handler,
 		},
+		{
+			MethodName: "Offer",
+			Handler:    _LockService_Offer_Handler,
+		},
+		{
+			MethodName: "Claim",
+			Handler:    _LockService_Claim_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -785,6 +1015,16 @@ var LockService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "AcquireAll",
 			Handler:       _LockService_AcquireAll_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "AwaitFree",
+			Handler:       _LockService_AwaitFree_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchLock",
+			Handler:       _LockService_WatchLock_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -123,6 +123,9 @@ type SessionRequest struct {
 	//	*SessionRequest_Resign
 	//	*SessionRequest_Leader
 	//	*SessionRequest_Explain
+	//	*SessionRequest_Offer
+	//	*SessionRequest_Claim
+	//	*SessionRequest_AwaitFree
 	Request isSessionRequest_Request `protobuf_oneof:"request"`
 	// The trace context of an operation, in the format of the W3C `traceparent` header. A unary call
 	// has it in its metadata; each frame of a stream needs its own. Empty or malformed: the operation
@@ -446,6 +449,33 @@ func (x *SessionRequest) GetExplain() *ExplainRequest {
 	return nil
 }
 
+func (x *SessionRequest) GetOffer() *OfferRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_Offer); ok {
+			return x.Offer
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetClaim() *ClaimRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_Claim); ok {
+			return x.Claim
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetAwaitFree() *AwaitFreeRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_AwaitFree); ok {
+			return x.AwaitFree
+		}
+	}
+	return nil
+}
+
 func (x *SessionRequest) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
@@ -617,6 +647,22 @@ type SessionRequest_Explain struct {
 	Explain *ExplainRequest `protobuf:"bytes,60,opt,name=explain,proto3,oneof"`
 }
 
+type SessionRequest_Offer struct {
+	// Same as LockService.Offer; answered by `offered`.
+	Offer *OfferRequest `protobuf:"bytes,71,opt,name=offer,proto3,oneof"`
+}
+
+type SessionRequest_Claim struct {
+	// Same as LockService.Claim; answered by `claimed`.
+	Claim *ClaimRequest `protobuf:"bytes,72,opt,name=claim,proto3,oneof"`
+}
+
+type SessionRequest_AwaitFree struct {
+	// Same as LockService.AwaitFree; answered by any number of `waiting`, then one `lock_free` or
+	// `not_granted`.
+	AwaitFree *AwaitFreeRequest `protobuf:"bytes,80,opt,name=await_free,json=awaitFree,proto3,oneof"`
+}
+
 func (*SessionRequest_Open) isSessionRequest_Request() {}
 
 func (*SessionRequest_Resume) isSessionRequest_Request() {}
@@ -676,6 +722,12 @@ func (*SessionRequest_Resign) isSessionRequest_Request() {}
 func (*SessionRequest_Leader) isSessionRequest_Request() {}
 
 func (*SessionRequest_Explain) isSessionRequest_Request() {}
+
+func (*SessionRequest_Offer) isSessionRequest_Request() {}
+
+func (*SessionRequest_Claim) isSessionRequest_Request() {}
+
+func (*SessionRequest_AwaitFree) isSessionRequest_Request() {}
 
 // OpenSession opens a new session.
 type OpenSession struct {
@@ -1024,6 +1076,9 @@ type SessionResponse struct {
 	//	*SessionResponse_LeaderSeen
 	//	*SessionResponse_Explained
 	//	*SessionResponse_YieldRequested
+	//	*SessionResponse_Offered
+	//	*SessionResponse_Claimed
+	//	*SessionResponse_LockFree
 	Response      isSessionResponse_Response `protobuf_oneof:"response"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1442,6 +1497,33 @@ func (x *SessionResponse) GetYieldRequested() *YieldRequested {
 	return nil
 }
 
+func (x *SessionResponse) GetOffered() *OfferResponse {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_Offered); ok {
+			return x.Offered
+		}
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetClaimed() *ClaimResponse {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_Claimed); ok {
+			return x.Claimed
+		}
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetLockFree() *LockFree {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_LockFree); ok {
+			return x.LockFree
+		}
+	}
+	return nil
+}
+
 type isSessionResponse_Response interface {
 	isSessionResponse_Response()
 }
@@ -1478,7 +1560,7 @@ type SessionResponse_GoingAway struct {
 }
 
 type SessionResponse_Waiting struct {
-	// Answers acquire and campaign, possibly several times.
+	// Answers acquire, campaign and await_free, possibly several times.
 	Waiting *Waiting `protobuf:"bytes,7,opt,name=waiting,proto3,oneof"`
 }
 
@@ -1488,7 +1570,7 @@ type SessionResponse_Granted struct {
 }
 
 type SessionResponse_NotGranted struct {
-	// Ends acquire, acquire_all and campaign.
+	// Ends acquire, acquire_all, campaign and await_free.
 	NotGranted *NotGranted `protobuf:"bytes,9,opt,name=not_granted,json=notGranted,proto3,oneof"`
 }
 
@@ -1658,6 +1740,21 @@ type SessionResponse_YieldRequested struct {
 	YieldRequested *YieldRequested `protobuf:"bytes,70,opt,name=yield_requested,json=yieldRequested,proto3,oneof"`
 }
 
+type SessionResponse_Offered struct {
+	// Answers offer.
+	Offered *OfferResponse `protobuf:"bytes,71,opt,name=offered,proto3,oneof"`
+}
+
+type SessionResponse_Claimed struct {
+	// Answers claim.
+	Claimed *ClaimResponse `protobuf:"bytes,72,opt,name=claimed,proto3,oneof"`
+}
+
+type SessionResponse_LockFree struct {
+	// Ends await_free.
+	LockFree *LockFree `protobuf:"bytes,80,opt,name=lock_free,json=lockFree,proto3,oneof"`
+}
+
 func (*SessionResponse_Opened) isSessionResponse_Response() {}
 
 func (*SessionResponse_Lost) isSessionResponse_Response() {}
@@ -1739,6 +1836,12 @@ func (*SessionResponse_LeaderSeen) isSessionResponse_Response() {}
 func (*SessionResponse_Explained) isSessionResponse_Response() {}
 
 func (*SessionResponse_YieldRequested) isSessionResponse_Response() {}
+
+func (*SessionResponse_Offered) isSessionResponse_Response() {}
+
+func (*SessionResponse_Claimed) isSessionResponse_Response() {}
+
+func (*SessionResponse_LockFree) isSessionResponse_Response() {}
 
 // SessionOpened is the first answer on a stream: the session is live.
 type SessionOpened struct {
@@ -2185,7 +2288,7 @@ var File_lockkeeper_v1_session_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1blockkeeper/v1/session.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1clockkeeper/v1/election.proto\x1a\x19lockkeeper/v1/latch.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x1dlockkeeper/v1/semaphore.proto\x1a\x19lockkeeper/v1/types.proto\"\x8c\x10\n" +
+	"\x1blockkeeper/v1/session.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1clockkeeper/v1/election.proto\x1a\x19lockkeeper/v1/latch.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x1dlockkeeper/v1/semaphore.proto\x1a\x19lockkeeper/v1/types.proto\"\xb8\x11\n" +
 	"\x0eSessionRequest\x12\x13\n" +
 	"\x05op_id\x18\x01 \x01(\x04R\x04opId\x120\n" +
 	"\x04open\x18\x02 \x01(\v2\x1a.lockkeeper.v1.OpenSessionH\x00R\x04open\x126\n" +
@@ -2225,7 +2328,11 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\bproclaim\x183 \x01(\v2\x1e.lockkeeper.v1.ProclaimRequestH\x00R\bproclaim\x126\n" +
 	"\x06resign\x184 \x01(\v2\x1c.lockkeeper.v1.ResignRequestH\x00R\x06resign\x126\n" +
 	"\x06leader\x185 \x01(\v2\x1c.lockkeeper.v1.LeaderRequestH\x00R\x06leader\x129\n" +
-	"\aexplain\x18< \x01(\v2\x1d.lockkeeper.v1.ExplainRequestH\x00R\aexplain\x12 \n" +
+	"\aexplain\x18< \x01(\v2\x1d.lockkeeper.v1.ExplainRequestH\x00R\aexplain\x123\n" +
+	"\x05offer\x18G \x01(\v2\x1b.lockkeeper.v1.OfferRequestH\x00R\x05offer\x123\n" +
+	"\x05claim\x18H \x01(\v2\x1b.lockkeeper.v1.ClaimRequestH\x00R\x05claim\x12@\n" +
+	"\n" +
+	"await_free\x18P \x01(\v2\x1f.lockkeeper.v1.AwaitFreeRequestH\x00R\tawaitFree\x12 \n" +
 	"\vtraceparent\x18( \x01(\tR\vtraceparentB\t\n" +
 	"\arequest\"\xa1\x01\n" +
 	"\vOpenSession\x12/\n" +
@@ -2242,7 +2349,7 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\fCloseSession\"\x11\n" +
 	"\x0fCancelOperation\"\x06\n" +
 	"\x04Ping\"\x06\n" +
-	"\x04Pong\"\xe9\x15\n" +
+	"\x04Pong\"\x95\x17\n" +
 	"\x0fSessionResponse\x12\x13\n" +
 	"\x05op_id\x18\x01 \x01(\x04R\x04opId\x126\n" +
 	"\x06opened\x18\x02 \x01(\v2\x1c.lockkeeper.v1.SessionOpenedH\x00R\x06opened\x12.\n" +
@@ -2293,7 +2400,10 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\vleader_seen\x185 \x01(\v2\x1d.lockkeeper.v1.LeaderResponseH\x00R\n" +
 	"leaderSeen\x12>\n" +
 	"\texplained\x18< \x01(\v2\x1e.lockkeeper.v1.ExplainResponseH\x00R\texplained\x12H\n" +
-	"\x0fyield_requested\x18F \x01(\v2\x1d.lockkeeper.v1.YieldRequestedH\x00R\x0eyieldRequestedB\n" +
+	"\x0fyield_requested\x18F \x01(\v2\x1d.lockkeeper.v1.YieldRequestedH\x00R\x0eyieldRequested\x128\n" +
+	"\aoffered\x18G \x01(\v2\x1c.lockkeeper.v1.OfferResponseH\x00R\aoffered\x128\n" +
+	"\aclaimed\x18H \x01(\v2\x1c.lockkeeper.v1.ClaimResponseH\x00R\aclaimed\x126\n" +
+	"\tlock_free\x18P \x01(\v2\x17.lockkeeper.v1.LockFreeH\x00R\blockFreeB\n" +
 	"\n" +
 	"\bresponse\"\xe8\x02\n" +
 	"\rSessionOpened\x12\x1d\n" +
@@ -2385,41 +2495,47 @@ var file_lockkeeper_v1_session_proto_goTypes = []any{
 	(*ResignRequest)(nil),             // 38: lockkeeper.v1.ResignRequest
 	(*LeaderRequest)(nil),             // 39: lockkeeper.v1.LeaderRequest
 	(*ExplainRequest)(nil),            // 40: lockkeeper.v1.ExplainRequest
-	(*durationpb.Duration)(nil),       // 41: google.protobuf.Duration
-	(*Grant)(nil),                     // 42: lockkeeper.v1.Grant
-	(*PermitGrant)(nil),               // 43: lockkeeper.v1.PermitGrant
-	(*Waiting)(nil),                   // 44: lockkeeper.v1.Waiting
-	(*NotGranted)(nil),                // 45: lockkeeper.v1.NotGranted
-	(*TryAcquireResponse)(nil),        // 46: lockkeeper.v1.TryAcquireResponse
-	(*ReleaseResponse)(nil),           // 47: lockkeeper.v1.ReleaseResponse
-	(*RenewResponse)(nil),             // 48: lockkeeper.v1.RenewResponse
-	(*DescribeResponse)(nil),          // 49: lockkeeper.v1.DescribeResponse
-	(*CheckTokenResponse)(nil),        // 50: lockkeeper.v1.CheckTokenResponse
-	(*status.Status)(nil),             // 51: google.rpc.Status
-	(*WaitingForAll)(nil),             // 52: lockkeeper.v1.WaitingForAll
-	(*GrantedAll)(nil),                // 53: lockkeeper.v1.GrantedAll
-	(*TryAcquireAllResponse)(nil),     // 54: lockkeeper.v1.TryAcquireAllResponse
-	(*ReleaseAllResponse)(nil),        // 55: lockkeeper.v1.ReleaseAllResponse
-	(*WaitingForPermits)(nil),         // 56: lockkeeper.v1.WaitingForPermits
-	(*PermitsNotGranted)(nil),         // 57: lockkeeper.v1.PermitsNotGranted
-	(*TryAcquirePermitsResponse)(nil), // 58: lockkeeper.v1.TryAcquirePermitsResponse
-	(*ReleasePermitsResponse)(nil),    // 59: lockkeeper.v1.ReleasePermitsResponse
-	(*RenewPermitsResponse)(nil),      // 60: lockkeeper.v1.RenewPermitsResponse
-	(*SetPermitsResponse)(nil),        // 61: lockkeeper.v1.SetPermitsResponse
-	(*DescribeSemaphoreResponse)(nil), // 62: lockkeeper.v1.DescribeSemaphoreResponse
-	(*SetCountResponse)(nil),          // 63: lockkeeper.v1.SetCountResponse
-	(*CountDownResponse)(nil),         // 64: lockkeeper.v1.CountDownResponse
-	(*WaitingForLatch)(nil),           // 65: lockkeeper.v1.WaitingForLatch
-	(*LatchOpened)(nil),               // 66: lockkeeper.v1.LatchOpened
-	(*LatchNotOpened)(nil),            // 67: lockkeeper.v1.LatchNotOpened
-	(*DescribeLatchResponse)(nil),     // 68: lockkeeper.v1.DescribeLatchResponse
-	(*DeleteLatchResponse)(nil),       // 69: lockkeeper.v1.DeleteLatchResponse
-	(*Elected)(nil),                   // 70: lockkeeper.v1.Elected
-	(*ProclaimResponse)(nil),          // 71: lockkeeper.v1.ProclaimResponse
-	(*ResignResponse)(nil),            // 72: lockkeeper.v1.ResignResponse
-	(*LeaderResponse)(nil),            // 73: lockkeeper.v1.LeaderResponse
-	(*ExplainResponse)(nil),           // 74: lockkeeper.v1.ExplainResponse
-	(LostReason)(0),                   // 75: lockkeeper.v1.LostReason
+	(*OfferRequest)(nil),              // 41: lockkeeper.v1.OfferRequest
+	(*ClaimRequest)(nil),              // 42: lockkeeper.v1.ClaimRequest
+	(*AwaitFreeRequest)(nil),          // 43: lockkeeper.v1.AwaitFreeRequest
+	(*durationpb.Duration)(nil),       // 44: google.protobuf.Duration
+	(*Grant)(nil),                     // 45: lockkeeper.v1.Grant
+	(*PermitGrant)(nil),               // 46: lockkeeper.v1.PermitGrant
+	(*Waiting)(nil),                   // 47: lockkeeper.v1.Waiting
+	(*NotGranted)(nil),                // 48: lockkeeper.v1.NotGranted
+	(*TryAcquireResponse)(nil),        // 49: lockkeeper.v1.TryAcquireResponse
+	(*ReleaseResponse)(nil),           // 50: lockkeeper.v1.ReleaseResponse
+	(*RenewResponse)(nil),             // 51: lockkeeper.v1.RenewResponse
+	(*DescribeResponse)(nil),          // 52: lockkeeper.v1.DescribeResponse
+	(*CheckTokenResponse)(nil),        // 53: lockkeeper.v1.CheckTokenResponse
+	(*status.Status)(nil),             // 54: google.rpc.Status
+	(*WaitingForAll)(nil),             // 55: lockkeeper.v1.WaitingForAll
+	(*GrantedAll)(nil),                // 56: lockkeeper.v1.GrantedAll
+	(*TryAcquireAllResponse)(nil),     // 57: lockkeeper.v1.TryAcquireAllResponse
+	(*ReleaseAllResponse)(nil),        // 58: lockkeeper.v1.ReleaseAllResponse
+	(*WaitingForPermits)(nil),         // 59: lockkeeper.v1.WaitingForPermits
+	(*PermitsNotGranted)(nil),         // 60: lockkeeper.v1.PermitsNotGranted
+	(*TryAcquirePermitsResponse)(nil), // 61: lockkeeper.v1.TryAcquirePermitsResponse
+	(*ReleasePermitsResponse)(nil),    // 62: lockkeeper.v1.ReleasePermitsResponse
+	(*RenewPermitsResponse)(nil),      // 63: lockkeeper.v1.RenewPermitsResponse
+	(*SetPermitsResponse)(nil),        // 64: lockkeeper.v1.SetPermitsResponse
+	(*DescribeSemaphoreResponse)(nil), // 65: lockkeeper.v1.DescribeSemaphoreResponse
+	(*SetCountResponse)(nil),          // 66: lockkeeper.v1.SetCountResponse
+	(*CountDownResponse)(nil),         // 67: lockkeeper.v1.CountDownResponse
+	(*WaitingForLatch)(nil),           // 68: lockkeeper.v1.WaitingForLatch
+	(*LatchOpened)(nil),               // 69: lockkeeper.v1.LatchOpened
+	(*LatchNotOpened)(nil),            // 70: lockkeeper.v1.LatchNotOpened
+	(*DescribeLatchResponse)(nil),     // 71: lockkeeper.v1.DescribeLatchResponse
+	(*DeleteLatchResponse)(nil),       // 72: lockkeeper.v1.DeleteLatchResponse
+	(*Elected)(nil),                   // 73: lockkeeper.v1.Elected
+	(*ProclaimResponse)(nil),          // 74: lockkeeper.v1.ProclaimResponse
+	(*ResignResponse)(nil),            // 75: lockkeeper.v1.ResignResponse
+	(*LeaderResponse)(nil),            // 76: lockkeeper.v1.LeaderResponse
+	(*ExplainResponse)(nil),           // 77: lockkeeper.v1.ExplainResponse
+	(*OfferResponse)(nil),             // 78: lockkeeper.v1.OfferResponse
+	(*ClaimResponse)(nil),             // 79: lockkeeper.v1.ClaimResponse
+	(*LockFree)(nil),                  // 80: lockkeeper.v1.LockFree
+	(LostReason)(0),                   // 81: lockkeeper.v1.LostReason
 }
 var file_lockkeeper_v1_session_proto_depIdxs = []int32{
 	2,  // 0: lockkeeper.v1.SessionRequest.open:type_name -> lockkeeper.v1.OpenSession
@@ -2452,69 +2568,75 @@ var file_lockkeeper_v1_session_proto_depIdxs = []int32{
 	38, // 27: lockkeeper.v1.SessionRequest.resign:type_name -> lockkeeper.v1.ResignRequest
 	39, // 28: lockkeeper.v1.SessionRequest.leader:type_name -> lockkeeper.v1.LeaderRequest
 	40, // 29: lockkeeper.v1.SessionRequest.explain:type_name -> lockkeeper.v1.ExplainRequest
-	41, // 30: lockkeeper.v1.OpenSession.lease:type_name -> google.protobuf.Duration
-	0,  // 31: lockkeeper.v1.OpenSession.on_disconnect:type_name -> lockkeeper.v1.OnDisconnect
-	42, // 32: lockkeeper.v1.ResumeSession.grants:type_name -> lockkeeper.v1.Grant
-	43, // 33: lockkeeper.v1.ResumeSession.permits:type_name -> lockkeeper.v1.PermitGrant
-	9,  // 34: lockkeeper.v1.SessionResponse.opened:type_name -> lockkeeper.v1.SessionOpened
-	10, // 35: lockkeeper.v1.SessionResponse.lost:type_name -> lockkeeper.v1.GrantLost
-	13, // 36: lockkeeper.v1.SessionResponse.at_risk:type_name -> lockkeeper.v1.SessionAtRisk
-	14, // 37: lockkeeper.v1.SessionResponse.recovered:type_name -> lockkeeper.v1.SessionRecovered
-	15, // 38: lockkeeper.v1.SessionResponse.going_away:type_name -> lockkeeper.v1.SessionGoingAway
-	44, // 39: lockkeeper.v1.SessionResponse.waiting:type_name -> lockkeeper.v1.Waiting
-	42, // 40: lockkeeper.v1.SessionResponse.granted:type_name -> lockkeeper.v1.Grant
-	45, // 41: lockkeeper.v1.SessionResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	46, // 42: lockkeeper.v1.SessionResponse.tried:type_name -> lockkeeper.v1.TryAcquireResponse
-	47, // 43: lockkeeper.v1.SessionResponse.released:type_name -> lockkeeper.v1.ReleaseResponse
-	48, // 44: lockkeeper.v1.SessionResponse.renewed:type_name -> lockkeeper.v1.RenewResponse
-	49, // 45: lockkeeper.v1.SessionResponse.described:type_name -> lockkeeper.v1.DescribeResponse
-	50, // 46: lockkeeper.v1.SessionResponse.token_checked:type_name -> lockkeeper.v1.CheckTokenResponse
-	51, // 47: lockkeeper.v1.SessionResponse.failed:type_name -> google.rpc.Status
-	52, // 48: lockkeeper.v1.SessionResponse.waiting_for_all:type_name -> lockkeeper.v1.WaitingForAll
-	53, // 49: lockkeeper.v1.SessionResponse.granted_all:type_name -> lockkeeper.v1.GrantedAll
-	54, // 50: lockkeeper.v1.SessionResponse.tried_all:type_name -> lockkeeper.v1.TryAcquireAllResponse
-	55, // 51: lockkeeper.v1.SessionResponse.released_all:type_name -> lockkeeper.v1.ReleaseAllResponse
-	56, // 52: lockkeeper.v1.SessionResponse.waiting_for_permits:type_name -> lockkeeper.v1.WaitingForPermits
-	43, // 53: lockkeeper.v1.SessionResponse.permits_granted:type_name -> lockkeeper.v1.PermitGrant
-	57, // 54: lockkeeper.v1.SessionResponse.permits_not_granted:type_name -> lockkeeper.v1.PermitsNotGranted
-	58, // 55: lockkeeper.v1.SessionResponse.permits_tried:type_name -> lockkeeper.v1.TryAcquirePermitsResponse
-	59, // 56: lockkeeper.v1.SessionResponse.permits_released:type_name -> lockkeeper.v1.ReleasePermitsResponse
-	60, // 57: lockkeeper.v1.SessionResponse.permits_renewed:type_name -> lockkeeper.v1.RenewPermitsResponse
-	61, // 58: lockkeeper.v1.SessionResponse.permits_set:type_name -> lockkeeper.v1.SetPermitsResponse
-	62, // 59: lockkeeper.v1.SessionResponse.semaphore_described:type_name -> lockkeeper.v1.DescribeSemaphoreResponse
-	12, // 60: lockkeeper.v1.SessionResponse.permits_lost:type_name -> lockkeeper.v1.PermitsLost
-	63, // 61: lockkeeper.v1.SessionResponse.count_set:type_name -> lockkeeper.v1.SetCountResponse
-	64, // 62: lockkeeper.v1.SessionResponse.counted_down:type_name -> lockkeeper.v1.CountDownResponse
-	65, // 63: lockkeeper.v1.SessionResponse.waiting_for_latch:type_name -> lockkeeper.v1.WaitingForLatch
-	66, // 64: lockkeeper.v1.SessionResponse.latch_opened:type_name -> lockkeeper.v1.LatchOpened
-	67, // 65: lockkeeper.v1.SessionResponse.latch_not_opened:type_name -> lockkeeper.v1.LatchNotOpened
-	68, // 66: lockkeeper.v1.SessionResponse.latch_described:type_name -> lockkeeper.v1.DescribeLatchResponse
-	69, // 67: lockkeeper.v1.SessionResponse.latch_deleted:type_name -> lockkeeper.v1.DeleteLatchResponse
-	7,  // 68: lockkeeper.v1.SessionResponse.pong:type_name -> lockkeeper.v1.Pong
-	70, // 69: lockkeeper.v1.SessionResponse.elected:type_name -> lockkeeper.v1.Elected
-	71, // 70: lockkeeper.v1.SessionResponse.proclaimed:type_name -> lockkeeper.v1.ProclaimResponse
-	72, // 71: lockkeeper.v1.SessionResponse.resigned:type_name -> lockkeeper.v1.ResignResponse
-	73, // 72: lockkeeper.v1.SessionResponse.leader_seen:type_name -> lockkeeper.v1.LeaderResponse
-	74, // 73: lockkeeper.v1.SessionResponse.explained:type_name -> lockkeeper.v1.ExplainResponse
-	11, // 74: lockkeeper.v1.SessionResponse.yield_requested:type_name -> lockkeeper.v1.YieldRequested
-	41, // 75: lockkeeper.v1.SessionOpened.lease:type_name -> google.protobuf.Duration
-	42, // 76: lockkeeper.v1.SessionOpened.grants:type_name -> lockkeeper.v1.Grant
-	43, // 77: lockkeeper.v1.SessionOpened.permits:type_name -> lockkeeper.v1.PermitGrant
-	41, // 78: lockkeeper.v1.SessionOpened.ping_interval:type_name -> google.protobuf.Duration
-	41, // 79: lockkeeper.v1.SessionOpened.renew_interval:type_name -> google.protobuf.Duration
-	42, // 80: lockkeeper.v1.GrantLost.grant:type_name -> lockkeeper.v1.Grant
-	75, // 81: lockkeeper.v1.GrantLost.reason:type_name -> lockkeeper.v1.LostReason
-	41, // 82: lockkeeper.v1.GrantLost.valid_for:type_name -> google.protobuf.Duration
-	42, // 83: lockkeeper.v1.YieldRequested.grant:type_name -> lockkeeper.v1.Grant
-	41, // 84: lockkeeper.v1.YieldRequested.within:type_name -> google.protobuf.Duration
-	43, // 85: lockkeeper.v1.PermitsLost.grant:type_name -> lockkeeper.v1.PermitGrant
-	75, // 86: lockkeeper.v1.PermitsLost.reason:type_name -> lockkeeper.v1.LostReason
-	41, // 87: lockkeeper.v1.SessionAtRisk.valid_for:type_name -> google.protobuf.Duration
-	88, // [88:88] is the sub-list for method output_type
-	88, // [88:88] is the sub-list for method input_type
-	88, // [88:88] is the sub-list for extension type_name
-	88, // [88:88] is the sub-list for extension extendee
-	0,  // [0:88] is the sub-list for field type_name
+	41, // 30: lockkeeper.v1.SessionRequest.offer:type_name -> lockkeeper.v1.OfferRequest
+	42, // 31: lockkeeper.v1.SessionRequest.claim:type_name -> lockkeeper.v1.ClaimRequest
+	43, // 32: lockkeeper.v1.SessionRequest.await_free:type_name -> lockkeeper.v1.AwaitFreeRequest
+	44, // 33: lockkeeper.v1.OpenSession.lease:type_name -> google.protobuf.Duration
+	0,  // 34: lockkeeper.v1.OpenSession.on_disconnect:type_name -> lockkeeper.v1.OnDisconnect
+	45, // 35: lockkeeper.v1.ResumeSession.grants:type_name -> lockkeeper.v1.Grant
+	46, // 36: lockkeeper.v1.ResumeSession.permits:type_name -> lockkeeper.v1.PermitGrant
+	9,  // 37: lockkeeper.v1.SessionResponse.opened:type_name -> lockkeeper.v1.SessionOpened
+	10, // 38: lockkeeper.v1.SessionResponse.lost:type_name -> lockkeeper.v1.GrantLost
+	13, // 39: lockkeeper.v1.SessionResponse.at_risk:type_name -> lockkeeper.v1.SessionAtRisk
+	14, // 40: lockkeeper.v1.SessionResponse.recovered:type_name -> lockkeeper.v1.SessionRecovered
+	15, // 41: lockkeeper.v1.SessionResponse.going_away:type_name -> lockkeeper.v1.SessionGoingAway
+	47, // 42: lockkeeper.v1.SessionResponse.waiting:type_name -> lockkeeper.v1.Waiting
+	45, // 43: lockkeeper.v1.SessionResponse.granted:type_name -> lockkeeper.v1.Grant
+	48, // 44: lockkeeper.v1.SessionResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	49, // 45: lockkeeper.v1.SessionResponse.tried:type_name -> lockkeeper.v1.TryAcquireResponse
+	50, // 46: lockkeeper.v1.SessionResponse.released:type_name -> lockkeeper.v1.ReleaseResponse
+	51, // 47: lockkeeper.v1.SessionResponse.renewed:type_name -> lockkeeper.v1.RenewResponse
+	52, // 48: lockkeeper.v1.SessionResponse.described:type_name -> lockkeeper.v1.DescribeResponse
+	53, // 49: lockkeeper.v1.SessionResponse.token_checked:type_name -> lockkeeper.v1.CheckTokenResponse
+	54, // 50: lockkeeper.v1.SessionResponse.failed:type_name -> google.rpc.Status
+	55, // 51: lockkeeper.v1.SessionResponse.waiting_for_all:type_name -> lockkeeper.v1.WaitingForAll
+	56, // 52: lockkeeper.v1.SessionResponse.granted_all:type_name -> lockkeeper.v1.GrantedAll
+	57, // 53: lockkeeper.v1.SessionResponse.tried_all:type_name -> lockkeeper.v1.TryAcquireAllResponse
+	58, // 54: lockkeeper.v1.SessionResponse.released_all:type_name -> lockkeeper.v1.ReleaseAllResponse
+	59, // 55: lockkeeper.v1.SessionResponse.waiting_for_permits:type_name -> lockkeeper.v1.WaitingForPermits
+	46, // 56: lockkeeper.v1.SessionResponse.permits_granted:type_name -> lockkeeper.v1.PermitGrant
+	60, // 57: lockkeeper.v1.SessionResponse.permits_not_granted:type_name -> lockkeeper.v1.PermitsNotGranted
+	61, // 58: lockkeeper.v1.SessionResponse.permits_tried:type_name -> lockkeeper.v1.TryAcquirePermitsResponse
+	62, // 59: lockkeeper.v1.SessionResponse.permits_released:type_name -> lockkeeper.v1.ReleasePermitsResponse
+	63, // 60: lockkeeper.v1.SessionResponse.permits_renewed:type_name -> lockkeeper.v1.RenewPermitsResponse
+	64, // 61: lockkeeper.v1.SessionResponse.permits_set:type_name -> lockkeeper.v1.SetPermitsResponse
+	65, // 62: lockkeeper.v1.SessionResponse.semaphore_described:type_name -> lockkeeper.v1.DescribeSemaphoreResponse
+	12, // 63: lockkeeper.v1.SessionResponse.permits_lost:type_name -> lockkeeper.v1.PermitsLost
+	66, // 64: lockkeeper.v1.SessionResponse.count_set:type_name -> lockkeeper.v1.SetCountResponse
+	67, // 65: lockkeeper.v1.SessionResponse.counted_down:type_name -> lockkeeper.v1.CountDownResponse
+	68, // 66: lockkeeper.v1.SessionResponse.waiting_for_latch:type_name -> lockkeeper.v1.WaitingForLatch
+	69, // 67: lockkeeper.v1.SessionResponse.latch_opened:type_name -> lockkeeper.v1.LatchOpened
+	70, // 68: lockkeeper.v1.SessionResponse.latch_not_opened:type_name -> lockkeeper.v1.LatchNotOpened
+	71, // 69: lockkeeper.v1.SessionResponse.latch_described:type_name -> lockkeeper.v1.DescribeLatchResponse
+	72, // 70: lockkeeper.v1.SessionResponse.latch_deleted:type_name -> lockkeeper.v1.DeleteLatchResponse
+	7,  // 71: lockkeeper.v1.SessionResponse.pong:type_name -> lockkeeper.v1.Pong
+	73, // 72: lockkeeper.v1.SessionResponse.elected:type_name -> lockkeeper.v1.Elected
+	74, // 73: lockkeeper.v1.SessionResponse.proclaimed:type_name -> lockkeeper.v1.ProclaimResponse
+	75, // 74: lockkeeper.v1.SessionResponse.resigned:type_name -> lockkeeper.v1.ResignResponse
+	76, // 75: lockkeeper.v1.SessionResponse.leader_seen:type_name -> lockkeeper.v1.LeaderResponse
+	77, // 76: lockkeeper.v1.SessionResponse.explained:type_name -> lockkeeper.v1.ExplainResponse
+	11, // 77: lockkeeper.v1.SessionResponse.yield_requested:type_name -> lockkeeper.v1.YieldRequested
+	78, // 78: lockkeeper.v1.SessionResponse.offered:type_name -> lockkeeper.v1.OfferResponse
+	79, // 79: lockkeeper.v1.SessionResponse.claimed:type_name -> lockkeeper.v1.ClaimResponse
+	80, // 80: lockkeeper.v1.SessionResponse.lock_free:type_name -> lockkeeper.v1.LockFree
+	44, // 81: lockkeeper.v1.SessionOpened.lease:type_name -> google.protobuf.Duration
+	45, // 82: lockkeeper.v1.SessionOpened.grants:type_name -> lockkeeper.v1.Grant
+	46, // 83: lockkeeper.v1.SessionOpened.permits:type_name -> lockkeeper.v1.PermitGrant
+	44, // 84: lockkeeper.v1.SessionOpened.ping_interval:type_name -> google.protobuf.Duration
+	44, // 85: lockkeeper.v1.SessionOpened.renew_interval:type_name -> google.protobuf.Duration
+	45, // 86: lockkeeper.v1.GrantLost.grant:type_name -> lockkeeper.v1.Grant
+	81, // 87: lockkeeper.v1.GrantLost.reason:type_name -> lockkeeper.v1.LostReason
+	44, // 88: lockkeeper.v1.GrantLost.valid_for:type_name -> google.protobuf.Duration
+	45, // 89: lockkeeper.v1.YieldRequested.grant:type_name -> lockkeeper.v1.Grant
+	44, // 90: lockkeeper.v1.YieldRequested.within:type_name -> google.protobuf.Duration
+	46, // 91: lockkeeper.v1.PermitsLost.grant:type_name -> lockkeeper.v1.PermitGrant
+	81, // 92: lockkeeper.v1.PermitsLost.reason:type_name -> lockkeeper.v1.LostReason
+	44, // 93: lockkeeper.v1.SessionAtRisk.valid_for:type_name -> google.protobuf.Duration
+	94, // [94:94] is the sub-list for method output_type
+	94, // [94:94] is the sub-list for method input_type
+	94, // [94:94] is the sub-list for extension type_name
+	94, // [94:94] is the sub-list for extension extendee
+	0,  // [0:94] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_session_proto_init() }
@@ -2558,6 +2680,9 @@ func file_lockkeeper_v1_session_proto_init() {
 		(*SessionRequest_Resign)(nil),
 		(*SessionRequest_Leader)(nil),
 		(*SessionRequest_Explain)(nil),
+		(*SessionRequest_Offer)(nil),
+		(*SessionRequest_Claim)(nil),
+		(*SessionRequest_AwaitFree)(nil),
 	}
 	file_lockkeeper_v1_session_proto_msgTypes[7].OneofWrappers = []any{
 		(*SessionResponse_Opened)(nil),
@@ -2601,6 +2726,9 @@ func file_lockkeeper_v1_session_proto_init() {
 		(*SessionResponse_LeaderSeen)(nil),
 		(*SessionResponse_Explained)(nil),
 		(*SessionResponse_YieldRequested)(nil),
+		(*SessionResponse_Offered)(nil),
+		(*SessionResponse_Claimed)(nil),
+		(*SessionResponse_LockFree)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

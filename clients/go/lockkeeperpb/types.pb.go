@@ -113,6 +113,8 @@ const (
 	// The holder was asked to yield the lock (LockService.RequestYield with `preempt`), and still held
 	// it when the time was over.
 	LostReason_LOST_REASON_PREEMPTED LostReason = 6
+	// The holder offered the lock (LockService.Offer), and another session has claimed it.
+	LostReason_LOST_REASON_HANDED_OVER LostReason = 7
 )
 
 // Enum value maps for LostReason.
@@ -125,6 +127,7 @@ var (
 		4: "LOST_REASON_FORCE_RELEASED",
 		5: "LOST_REASON_CLOCK_STEPPED",
 		6: "LOST_REASON_PREEMPTED",
+		7: "LOST_REASON_HANDED_OVER",
 	}
 	LostReason_value = map[string]int32{
 		"LOST_REASON_UNSPECIFIED":       0,
@@ -134,6 +137,7 @@ var (
 		"LOST_REASON_FORCE_RELEASED":    4,
 		"LOST_REASON_CLOCK_STEPPED":     5,
 		"LOST_REASON_PREEMPTED":         6,
+		"LOST_REASON_HANDED_OVER":       7,
 	}
 )
 
@@ -435,7 +439,8 @@ type Holder struct {
 	// The mode in which the owner holds the lock. A writer that reads as well is listed twice.
 	// Unspecified for a holder of permits.
 	Mode LockMode `protobuf:"varint,5,opt,name=mode,proto3,enum=lockkeeper.v1.LockMode" json:"mode,omitempty"`
-	// The remaining lease. Unset if the hold has no time to live.
+	// The remaining lease, without the `lock_delay` of the hold; zero if only that is left. Unset if
+	// the hold has no time to live.
 	RemainingLease *durationpb.Duration `protobuf:"bytes,6,opt,name=remaining_lease,json=remainingLease,proto3" json:"remaining_lease,omitempty"`
 	// The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
 	// ones are shown with their notes.
@@ -665,7 +670,7 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"\x13LOCK_MODE_EXCLUSIVE\x10\x01\x12\x12\n" +
 	"\x0eLOCK_MODE_FAIR\x10\x02\x12\x12\n" +
 	"\x0eLOCK_MODE_READ\x10\x03\x12\x13\n" +
-	"\x0fLOCK_MODE_WRITE\x10\x04*\xdb\x01\n" +
+	"\x0fLOCK_MODE_WRITE\x10\x04*\xf8\x01\n" +
 	"\n" +
 	"LostReason\x12\x1b\n" +
 	"\x17LOST_REASON_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -674,7 +679,8 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"\x1dLOST_REASON_STORE_UNREACHABLE\x10\x03\x12\x1e\n" +
 	"\x1aLOST_REASON_FORCE_RELEASED\x10\x04\x12\x1d\n" +
 	"\x19LOST_REASON_CLOCK_STEPPED\x10\x05\x12\x19\n" +
-	"\x15LOST_REASON_PREEMPTED\x10\x06*\x9e\x01\n" +
+	"\x15LOST_REASON_PREEMPTED\x10\x06\x12\x1b\n" +
+	"\x17LOST_REASON_HANDED_OVER\x10\a*\x9e\x01\n" +
 	"\x10NotGrantedReason\x12\"\n" +
 	"\x1eNOT_GRANTED_REASON_UNSPECIFIED\x10\x00\x12#\n" +
 	"\x1fNOT_GRANTED_REASON_WAIT_TIMEOUT\x10\x01\x12 \n" +

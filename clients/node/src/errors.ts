@@ -13,7 +13,8 @@ export type ErrorKind =
  * Why a lock or permits were lost. `EXPIRED`: the lease ended. `TAKEN_OVER`: another owner holds
  * the lock. `STORE_UNREACHABLE`: renewals failed until the end. `FORCE_RELEASED`: an operator
  * released it. `CLOCK_STEPPED`: the store's clock ended the lease before its time. `PREEMPTED`:
- * it was preempted. `UNSPECIFIED`: the session has ended.
+ * it was preempted. `HANDED_OVER`: another session claimed a ticket for it. `UNSPECIFIED`: the
+ * session has ended.
  */
 export type LostReason =
   | "UNSPECIFIED"
@@ -22,7 +23,8 @@ export type LostReason =
   | "STORE_UNREACHABLE"
   | "FORCE_RELEASED"
   | "CLOCK_STEPPED"
-  | "PREEMPTED";
+  | "PREEMPTED"
+  | "HANDED_OVER";
 
 /** What the holder of a lock says to others. */
 export interface HolderNote {
@@ -106,6 +108,7 @@ const WHY_LOST: Record<LostReason, string> = {
   FORCE_RELEASED: "an operator released it",
   CLOCK_STEPPED: "the store's clock stepped and ended the lease",
   PREEMPTED: "it was preempted",
+  HANDED_OVER: "it was handed over",
 };
 
 /** The lock or the permits were lost. Stop the work: another owner may hold the lock. */

@@ -113,11 +113,11 @@ mod tests {
             name("orders:8", 6, "cron"),
         ];
         let sums = by_prefix(&names);
-        let named: Vec<_> = sums
+        let counted: Vec<_> = sums
             .iter()
             .map(|it| (it.name.as_str(), it.wait_count))
             .collect();
-        assert_eq!(named, [("orders:", 2), ("build", 1)]);
+        assert_eq!(counted, [("orders:", 2), ("build", 1)]);
         assert_eq!(words::std(sums[0].waited), Duration::from_secs(7));
         let expected = [
             ("ci", 2, 4, Duration::from_secs(6)),

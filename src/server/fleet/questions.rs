@@ -113,7 +113,7 @@ mod tests {
         };
         assert_eq!(
             page(&[(&["b", "d"], ""), (&["a"], "")]),
-            ("abd".into(), "".into())
+            ("abd".into(), String::new())
         );
         let one_goes_on = page(&[(&["b", "e"], "e"), (&["a", "f"], "")]);
         assert_eq!(one_goes_on, ("abe".into(), "e".into()));

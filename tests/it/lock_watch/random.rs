@@ -1,7 +1,7 @@
 //! Owners that take and release a lock at random, on several coordinators of a slow store: a wait
 //! for the free lock never ends while the lock is held all the time, and always ends.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use lockkeeper_api::pb::{self, LockMode};
@@ -109,8 +109,8 @@ async fn a_wait_never_ends_while_the_lock_is_held_and_always_ends_when_it_is_fre
             waiters.push(wait(world.client(node).await, waiter, seed, end, &waits));
         }
         futures::join!(join_all(owners), join_all(waiters));
-        let (holds, waits) = (holds.lock(), waits.lock());
-        for wait in waits.iter() {
+        let (holds, waits) = (mem::take(&mut *holds.lock()), mem::take(&mut *waits.lock()));
+        for wait in &waits {
             assert!(
                 was_free(wait, &holds),
                 "seed {seed}: held from begin to end"

@@ -334,9 +334,9 @@ impl Node {
             let names = (1..).map(|number| format!("store {number}"));
             Coordinator::start_on_quorum(config, names.zip(connected).collect())
         };
-        let fleet = match options.fleet {
-            true => Fleet::new(&coordinator, fleet_config(roads, number)),
-            false => Fleet::default(),
+        let fleet = match options.fleet.then(|| fleet_config(roads, number)) {
+            Some(config) => Fleet::new(&coordinator, config),
+            None => Fleet::default(),
         };
         let config = grpc::Config {
             fleet: fleet.clone(),

@@ -27,6 +27,7 @@ _WHY_LOST = {
     "FORCE_RELEASED": "an operator force-released it",
     "CLOCK_STEPPED": "the store's clock stepped and ended the lease",
     "PREEMPTED": "it was preempted",
+    "HANDED_OVER": "it was handed over",
 }
 
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
@@ -113,7 +114,8 @@ class LockLost(Error):
         #: The lock or the semaphore.
         self.name = name
         #: ``"EXPIRED"``, ``"TAKEN_OVER"``, ``"STORE_UNREACHABLE"``, ``"FORCE_RELEASED"``,
-        #: ``"CLOCK_STEPPED"``, ``"PREEMPTED"``, or ``"UNSPECIFIED"`` if the session has ended.
+        #: ``"CLOCK_STEPPED"``, ``"PREEMPTED"``, ``"HANDED_OVER"``, or ``"UNSPECIFIED"`` if the session
+        #: has ended.
         self.reason = reason
         #: The fencing token of the lost grant; 0 for permits.
         self.fencing_token = fencing_token

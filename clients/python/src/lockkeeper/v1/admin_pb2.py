@@ -27,7 +27,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from lockkeeper.v1 import types_pb2 as lockkeeper_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19lockkeeper/v1/admin.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"I\n\x10ListLocksRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"W\n\x11ListLocksResponse\x12)\n\x05locks\x18\x01 \x03(\x0b\x32\x1a.lockkeeper.v1.LockSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xce\x02\n\x0bLockSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.lockkeeper.v1.NameKind\x12%\n\x04mode\x18\x03 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode\x12&\n\x07holders\x18\x04 \x03(\x0b\x32\x15.lockkeeper.v1.Holder\x12\x14\n\x0cholder_count\x18\x05 \x01(\r\x12\x32\n\x0fremaining_lease\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1a\n\x12last_fencing_token\x18\x07 \x01(\x04\x12\x14\n\x0cwaiter_count\x18\x08 \x01(\r\x12\x15\n\rtotal_permits\x18\t \x01(\r\x12\x19\n\x11\x61vailable_permits\x18\n \x01(\x03\x12\r\n\x05\x63ount\x18\x0b \x01(\r\"<\n\x13ListSessionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"w\n\x14ListSessionsResponse\x12/\n\x08sessions\x18\x01 \x03(\x0b\x32\x1d.lockkeeper.v1.SessionSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x15\n\rsession_count\x18\x03 \x01(\r\"\xbe\x02\n\x0eSessionSummary\x12\x16\n\x0esession_digest\x18\x01 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\t\x12*\n\x05phase\x18\x04 \x01(\x0e\x32\x1b.lockkeeper.v1.SessionPhase\x12&\n\x03\x61ge\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05lease\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bgrant_count\x18\x07 \x01(\r\x12\x12\n\nwait_count\x18\x08 \x01(\r\x12\x30\n\rresumable_for\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cpeer_address\x18\n \x01(\t\"d\n\x13\x46orceReleaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12/\n\x0cgrace_period\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x95\x01\n\x14\x46orceReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08\x12&\n\x07holders\x18\x02 \x03(\x0b\x32\x15.lockkeeper.v1.Holder\x12\x14\n\x0cholder_count\x18\x03 \x01(\r\x12-\n\nclosed_for\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"M\n\x11\x45ndSessionRequest\x12\x16\n\x0esession_digest\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"@\n\x12\x45ndSessionResponse\x12\x15\n\rsession_count\x18\x01 \x01(\r\x12\x13\n\x0bgrant_count\x18\x02 \x01(\r\"\x1e\n\x0cWatchRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\"v\n\rWatchResponse\x12\x30\n\x08snapshot\x18\x01 \x01(\x0b\x32\x1c.lockkeeper.v1.WatchSnapshotH\x00\x12*\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x19.lockkeeper.v1.WatchDeltaH\x00\x42\x07\n\x05\x65vent\"X\n\rWatchSnapshot\x12\r\n\x05\x66irst\x18\x01 \x01(\x08\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12*\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x19.lockkeeper.v1.WatchDelta\"\xd7\x02\n\nWatchDelta\x12(\n\x05\x65vent\x18\x01 \x01(\x0e\x32\x19.lockkeeper.v1.WatchEvent\x12\x0c\n\x04name\x18\x02 \x01(\t\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.lockkeeper.v1.NameKind\x12%\n\x04mode\x18\x04 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode\x12\x16\n\x0esession_digest\x18\x05 \x01(\t\x12\r\n\x05owner\x18\x06 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x07 \x01(\t\x12\x15\n\rfencing_token\x18\x08 \x01(\x04\x12\x12\n\nhold_count\x18\t \x01(\r\x12)\n\x06reason\x18\n \x01(\x0e\x32\x19.lockkeeper.v1.LostReason\x12\x0e\n\x06\x64\x65tail\x18\x0b \x01(\t\x12!\n\x04note\x18\x0c \x01(\x0b\x32\x13.lockkeeper.v1.Note*\x86\x01\n\x08NameKind\x12\x19\n\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eNAME_KIND_LOCK\x10\x01\x12\x1d\n\x19NAME_KIND_READ_WRITE_LOCK\x10\x02\x12\x17\n\x13NAME_KIND_SEMAPHORE\x10\x03\x12\x13\n\x0fNAME_KIND_LATCH\x10\x04*a\n\x0cSessionPhase\x12\x1d\n\x19SESSION_PHASE_UNSPECIFIED\x10\x00\x12\x16\n\x12SESSION_PHASE_LIVE\x10\x01\x12\x1a\n\x16SESSION_PHASE_DETACHED\x10\x02*\xdf\x01\n\nWatchEvent\x12\x1b\n\x17WATCH_EVENT_UNSPECIFIED\x10\x00\x12\x17\n\x13WATCH_EVENT_GRANTED\x10\x01\x12\x18\n\x14WATCH_EVENT_RELEASED\x10\x02\x12\x14\n\x10WATCH_EVENT_LOST\x10\x03\x12\x1a\n\x16WATCH_EVENT_WAIT_BEGAN\x10\x04\x12\x1a\n\x16WATCH_EVENT_WAIT_ENDED\x10\x05\x12\x19\n\x15WATCH_EVENT_ABANDONED\x10\x06\x12\x18\n\x14WATCH_EVENT_DEADLOCK\x10\x07\x42[\n\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19lockkeeper/v1/admin.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"q\n\x10ListLocksRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\r\n\x05\x66leet\x18\x04 \x01(\x08\x12\x17\n\x0fwaited_for_here\x18\x05 \x01(\x08\"\x8b\x01\n\x11ListLocksResponse\x12)\n\x05locks\x18\x01 \x03(\x0b\x32\x1a.lockkeeper.v1.LockSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x32\n\x07unasked\x18\x03 \x03(\x0b\x32!.lockkeeper.v1.UnaskedCoordinator\"\xce\x02\n\x0bLockSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.lockkeeper.v1.NameKind\x12%\n\x04mode\x18\x03 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode\x12&\n\x07holders\x18\x04 \x03(\x0b\x32\x15.lockkeeper.v1.Holder\x12\x14\n\x0cholder_count\x18\x05 \x01(\r\x12\x32\n\x0fremaining_lease\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1a\n\x12last_fencing_token\x18\x07 \x01(\x04\x12\x14\n\x0cwaiter_count\x18\x08 \x01(\r\x12\x15\n\rtotal_permits\x18\t \x01(\r\x12\x19\n\x11\x61vailable_permits\x18\n \x01(\x03\x12\r\n\x05\x63ount\x18\x0b \x01(\r\"(\n\x17ListCoordinatorsRequest\x12\r\n\x05\x66leet\x18\x01 \x01(\x08\"\x87\x01\n\x18ListCoordinatorsResponse\x12\x37\n\x0c\x63oordinators\x18\x01 \x03(\x0b\x32!.lockkeeper.v1.CoordinatorSummary\x12\x32\n\x07unasked\x18\x02 \x03(\x0b\x32!.lockkeeper.v1.UnaskedCoordinator\"\xac\x01\n\x12\x43oordinatorSummary\x12\x13\n\x0b\x63oordinator\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12)\n\x06up_for\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10not_ready_reason\x18\x04 \x01(\t\x12\x15\n\rsession_count\x18\x05 \x01(\r\x12\x14\n\x0cwaiter_count\x18\x06 \x01(\r\"J\n\x12UnaskedCoordinator\x12\x13\n\x0b\x63oordinator\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"K\n\x13ListSessionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05\x66leet\x18\x03 \x01(\x08\"\xab\x01\n\x14ListSessionsResponse\x12/\n\x08sessions\x18\x01 \x03(\x0b\x32\x1d.lockkeeper.v1.SessionSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x15\n\rsession_count\x18\x03 \x01(\r\x12\x32\n\x07unasked\x18\x04 \x03(\x0b\x32!.lockkeeper.v1.UnaskedCoordinator\"\xd3\x02\n\x0eSessionSummary\x12\x16\n\x0esession_digest\x18\x01 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x02 \x01(\t\x12\x10\n\x08identity\x18\x03 \x01(\t\x12*\n\x05phase\x18\x04 \x01(\x0e\x32\x1b.lockkeeper.v1.SessionPhase\x12&\n\x03\x61ge\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05lease\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bgrant_count\x18\x07 \x01(\r\x12\x12\n\nwait_count\x18\x08 \x01(\r\x12\x30\n\rresumable_for\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cpeer_address\x18\n \x01(\t\x12\x13\n\x0b\x63oordinator\x18\x0b \x01(\t\"d\n\x13\x46orceReleaseRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12/\n\x0cgrace_period\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x95\x01\n\x14\x46orceReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08\x12&\n\x07holders\x18\x02 \x03(\x0b\x32\x15.lockkeeper.v1.Holder\x12\x14\n\x0cholder_count\x18\x03 \x01(\r\x12-\n\nclosed_for\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"M\n\x11\x45ndSessionRequest\x12\x16\n\x0esession_digest\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"@\n\x12\x45ndSessionResponse\x12\x15\n\rsession_count\x18\x01 \x01(\r\x12\x13\n\x0bgrant_count\x18\x02 \x01(\r\"-\n\x0cWatchRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\r\n\x05\x66leet\x18\x02 \x01(\x08\"\xac\x01\n\rWatchResponse\x12\x30\n\x08snapshot\x18\x01 \x01(\x0b\x32\x1c.lockkeeper.v1.WatchSnapshotH\x00\x12*\n\x05\x64\x65lta\x18\x02 \x01(\x0b\x32\x19.lockkeeper.v1.WatchDeltaH\x00\x12\x34\n\x07unasked\x18\x03 \x01(\x0b\x32!.lockkeeper.v1.UnaskedCoordinatorH\x00\x42\x07\n\x05\x65vent\"m\n\rWatchSnapshot\x12\r\n\x05\x66irst\x18\x01 \x01(\x08\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12*\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x19.lockkeeper.v1.WatchDelta\x12\x13\n\x0b\x63oordinator\x18\x04 \x01(\t\"\xec\x02\n\nWatchDelta\x12(\n\x05\x65vent\x18\x01 \x01(\x0e\x32\x19.lockkeeper.v1.WatchEvent\x12\x0c\n\x04name\x18\x02 \x01(\t\x12%\n\x04kind\x18\x03 \x01(\x0e\x32\x17.lockkeeper.v1.NameKind\x12%\n\x04mode\x18\x04 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode\x12\x16\n\x0esession_digest\x18\x05 \x01(\t\x12\r\n\x05owner\x18\x06 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x07 \x01(\t\x12\x15\n\rfencing_token\x18\x08 \x01(\x04\x12\x12\n\nhold_count\x18\t \x01(\r\x12)\n\x06reason\x18\n \x01(\x0e\x32\x19.lockkeeper.v1.LostReason\x12\x0e\n\x06\x64\x65tail\x18\x0b \x01(\t\x12!\n\x04note\x18\x0c \x01(\x0b\x32\x13.lockkeeper.v1.Note\x12\x13\n\x0b\x63oordinator\x18\r \x01(\t\"\'\n\x15ListContentionRequest\x12\x0e\n\x06prefix\x18\x01 \x01(\t\"E\n\x16ListContentionResponse\x12+\n\x05names\x18\x01 \x03(\x0b\x32\x1c.lockkeeper.v1.ContendedName\"\xa7\x02\n\rContendedName\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x0b\x63ounted_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nwait_count\x18\x03 \x01(\x04\x12)\n\x06waited\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rrefusal_count\x18\x05 \x01(\x04\x12\x12\n\nhold_count\x18\x06 \x01(\x04\x12\'\n\x04held\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x07holders\x18\x08 \x03(\x0b\x32\x1e.lockkeeper.v1.ContendedHolder\x12\x14\n\x0cwaiter_count\x18\t \x01(\r\"c\n\x0f\x43ontendedHolder\x12\x13\n\x0b\x63lient_name\x18\x01 \x01(\t\x12\x12\n\nhold_count\x18\x02 \x01(\x04\x12\'\n\x04held\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration*\x86\x01\n\x08NameKind\x12\x19\n\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eNAME_KIND_LOCK\x10\x01\x12\x1d\n\x19NAME_KIND_READ_WRITE_LOCK\x10\x02\x12\x17\n\x13NAME_KIND_SEMAPHORE\x10\x03\x12\x13\n\x0fNAME_KIND_LATCH\x10\x04*a\n\x0cSessionPhase\x12\x1d\n\x19SESSION_PHASE_UNSPECIFIED\x10\x00\x12\x16\n\x12SESSION_PHASE_LIVE\x10\x01\x12\x1a\n\x16SESSION_PHASE_DETACHED\x10\x02*\xdf\x01\n\nWatchEvent\x12\x1b\n\x17WATCH_EVENT_UNSPECIFIED\x10\x00\x12\x17\n\x13WATCH_EVENT_GRANTED\x10\x01\x12\x18\n\x14WATCH_EVENT_RELEASED\x10\x02\x12\x14\n\x10WATCH_EVENT_LOST\x10\x03\x12\x1a\n\x16WATCH_EVENT_WAIT_BEGAN\x10\x04\x12\x1a\n\x16WATCH_EVENT_WAIT_ENDED\x10\x05\x12\x19\n\x15WATCH_EVENT_ABANDONED\x10\x06\x12\x18\n\x14WATCH_EVENT_DEADLOCK\x10\x07\x42[\n\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,38 +35,54 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lockkeeper.v1.admin_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\020io.lockkeeper.v1P\001ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpb'
-  _globals['_NAMEKIND']._serialized_start=2096
-  _globals['_NAMEKIND']._serialized_end=2230
-  _globals['_SESSIONPHASE']._serialized_start=2232
-  _globals['_SESSIONPHASE']._serialized_end=2329
-  _globals['_WATCHEVENT']._serialized_start=2332
-  _globals['_WATCHEVENT']._serialized_end=2555
+  _globals['_NAMEKIND']._serialized_start=3332
+  _globals['_NAMEKIND']._serialized_end=3466
+  _globals['_SESSIONPHASE']._serialized_start=3468
+  _globals['_SESSIONPHASE']._serialized_end=3565
+  _globals['_WATCHEVENT']._serialized_start=3568
+  _globals['_WATCHEVENT']._serialized_end=3791
   _globals['_LISTLOCKSREQUEST']._serialized_start=103
-  _globals['_LISTLOCKSREQUEST']._serialized_end=176
-  _globals['_LISTLOCKSRESPONSE']._serialized_start=178
-  _globals['_LISTLOCKSRESPONSE']._serialized_end=265
-  _globals['_LOCKSUMMARY']._serialized_start=268
-  _globals['_LOCKSUMMARY']._serialized_end=602
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=604
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=664
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=666
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=785
-  _globals['_SESSIONSUMMARY']._serialized_start=788
-  _globals['_SESSIONSUMMARY']._serialized_end=1106
-  _globals['_FORCERELEASEREQUEST']._serialized_start=1108
-  _globals['_FORCERELEASEREQUEST']._serialized_end=1208
-  _globals['_FORCERELEASERESPONSE']._serialized_start=1211
-  _globals['_FORCERELEASERESPONSE']._serialized_end=1360
-  _globals['_ENDSESSIONREQUEST']._serialized_start=1362
-  _globals['_ENDSESSIONREQUEST']._serialized_end=1439
-  _globals['_ENDSESSIONRESPONSE']._serialized_start=1441
-  _globals['_ENDSESSIONRESPONSE']._serialized_end=1505
-  _globals['_WATCHREQUEST']._serialized_start=1507
-  _globals['_WATCHREQUEST']._serialized_end=1537
-  _globals['_WATCHRESPONSE']._serialized_start=1539
-  _globals['_WATCHRESPONSE']._serialized_end=1657
-  _globals['_WATCHSNAPSHOT']._serialized_start=1659
-  _globals['_WATCHSNAPSHOT']._serialized_end=1747
-  _globals['_WATCHDELTA']._serialized_start=1750
-  _globals['_WATCHDELTA']._serialized_end=2093
+  _globals['_LISTLOCKSREQUEST']._serialized_end=216
+  _globals['_LISTLOCKSRESPONSE']._serialized_start=219
+  _globals['_LISTLOCKSRESPONSE']._serialized_end=358
+  _globals['_LOCKSUMMARY']._serialized_start=361
+  _globals['_LOCKSUMMARY']._serialized_end=695
+  _globals['_LISTCOORDINATORSREQUEST']._serialized_start=697
+  _globals['_LISTCOORDINATORSREQUEST']._serialized_end=737
+  _globals['_LISTCOORDINATORSRESPONSE']._serialized_start=740
+  _globals['_LISTCOORDINATORSRESPONSE']._serialized_end=875
+  _globals['_COORDINATORSUMMARY']._serialized_start=878
+  _globals['_COORDINATORSUMMARY']._serialized_end=1050
+  _globals['_UNASKEDCOORDINATOR']._serialized_start=1052
+  _globals['_UNASKEDCOORDINATOR']._serialized_end=1126
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=1128
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=1203
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=1206
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=1377
+  _globals['_SESSIONSUMMARY']._serialized_start=1380
+  _globals['_SESSIONSUMMARY']._serialized_end=1719
+  _globals['_FORCERELEASEREQUEST']._serialized_start=1721
+  _globals['_FORCERELEASEREQUEST']._serialized_end=1821
+  _globals['_FORCERELEASERESPONSE']._serialized_start=1824
+  _globals['_FORCERELEASERESPONSE']._serialized_end=1973
+  _globals['_ENDSESSIONREQUEST']._serialized_start=1975
+  _globals['_ENDSESSIONREQUEST']._serialized_end=2052
+  _globals['_ENDSESSIONRESPONSE']._serialized_start=2054
+  _globals['_ENDSESSIONRESPONSE']._serialized_end=2118
+  _globals['_WATCHREQUEST']._serialized_start=2120
+  _globals['_WATCHREQUEST']._serialized_end=2165
+  _globals['_WATCHRESPONSE']._serialized_start=2168
+  _globals['_WATCHRESPONSE']._serialized_end=2340
+  _globals['_WATCHSNAPSHOT']._serialized_start=2342
+  _globals['_WATCHSNAPSHOT']._serialized_end=2451
+  _globals['_WATCHDELTA']._serialized_start=2454
+  _globals['_WATCHDELTA']._serialized_end=2818
+  _globals['_LISTCONTENTIONREQUEST']._serialized_start=2820
+  _globals['_LISTCONTENTIONREQUEST']._serialized_end=2859
+  _globals['_LISTCONTENTIONRESPONSE']._serialized_start=2861
+  _globals['_LISTCONTENTIONRESPONSE']._serialized_end=2930
+  _globals['_CONTENDEDNAME']._serialized_start=2933
+  _globals['_CONTENDEDNAME']._serialized_end=3228
+  _globals['_CONTENDEDHOLDER']._serialized_start=3230
+  _globals['_CONTENDEDHOLDER']._serialized_end=3329
 # @@protoc_insertion_point(module_scope)

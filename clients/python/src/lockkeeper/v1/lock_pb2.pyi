@@ -3,6 +3,7 @@ import datetime
 from google.protobuf import duration_pb2 as _duration_pb2
 from lockkeeper.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -10,8 +11,36 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class GrantEnd(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GRANT_END_UNSPECIFIED: _ClassVar[GrantEnd]
+    GRANT_END_RELEASED: _ClassVar[GrantEnd]
+    GRANT_END_EXPIRED: _ClassVar[GrantEnd]
+    GRANT_END_FORCE_RELEASED: _ClassVar[GrantEnd]
+    GRANT_END_PREEMPTED: _ClassVar[GrantEnd]
+    GRANT_END_UNANNOUNCED: _ClassVar[GrantEnd]
+
+class LockGapReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOCK_GAP_REASON_UNSPECIFIED: _ClassVar[LockGapReason]
+    LOCK_GAP_REASON_FOLDED: _ClassVar[LockGapReason]
+    LOCK_GAP_REASON_UNHEARD: _ClassVar[LockGapReason]
+    LOCK_GAP_REASON_STORE_UNREACHABLE: _ClassVar[LockGapReason]
+    LOCK_GAP_REASON_BEHIND: _ClassVar[LockGapReason]
+GRANT_END_UNSPECIFIED: GrantEnd
+GRANT_END_RELEASED: GrantEnd
+GRANT_END_EXPIRED: GrantEnd
+GRANT_END_FORCE_RELEASED: GrantEnd
+GRANT_END_PREEMPTED: GrantEnd
+GRANT_END_UNANNOUNCED: GrantEnd
+LOCK_GAP_REASON_UNSPECIFIED: LockGapReason
+LOCK_GAP_REASON_FOLDED: LockGapReason
+LOCK_GAP_REASON_UNHEARD: LockGapReason
+LOCK_GAP_REASON_STORE_UNREACHABLE: LockGapReason
+LOCK_GAP_REASON_BEHIND: LockGapReason
+
 class AcquireRequest(_message.Message):
-    __slots__ = ("name", "mode", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "hold_at_least", "end_on_deadlock")
+    __slots__ = ("name", "mode", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "hold_at_least", "lock_delay", "end_on_deadlock")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +51,7 @@ class AcquireRequest(_message.Message):
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     HOLD_AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    LOCK_DELAY_FIELD_NUMBER: _ClassVar[int]
     END_ON_DEADLOCK_FIELD_NUMBER: _ClassVar[int]
     name: str
     mode: _types_pb2.LockMode
@@ -33,8 +63,9 @@ class AcquireRequest(_message.Message):
     min_replica_acks: int
     note: _types_pb2.Note
     hold_at_least: _duration_pb2.Duration
+    lock_delay: _duration_pb2.Duration
     end_on_deadlock: bool
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., hold_at_least: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., end_on_deadlock: bool = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., hold_at_least: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lock_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., end_on_deadlock: bool = ...) -> None: ...
 
 class AcquireResponse(_message.Message):
     __slots__ = ("waiting", "granted", "not_granted")
@@ -67,7 +98,7 @@ class NotGranted(_message.Message):
     def __init__(self, reason: _Optional[_Union[_types_pb2.NotGrantedReason, str]] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., holder_note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class TryAcquireRequest(_message.Message):
-    __slots__ = ("name", "mode", "session_id", "owner", "lease", "request_id", "min_replica_acks", "note", "hold_at_least")
+    __slots__ = ("name", "mode", "session_id", "owner", "lease", "request_id", "min_replica_acks", "note", "hold_at_least", "lock_delay")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +108,7 @@ class TryAcquireRequest(_message.Message):
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     HOLD_AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    LOCK_DELAY_FIELD_NUMBER: _ClassVar[int]
     name: str
     mode: _types_pb2.LockMode
     session_id: str
@@ -86,7 +118,8 @@ class TryAcquireRequest(_message.Message):
     min_replica_acks: int
     note: _types_pb2.Note
     hold_at_least: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., hold_at_least: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    lock_delay: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., hold_at_least: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lock_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class TryAcquireResponse(_message.Message):
     __slots__ = ("acquired", "grant", "holder_remaining_lease", "holder_note")
@@ -413,3 +446,135 @@ class RequestYieldResponse(_message.Message):
     holder_count: int
     reached_count: int
     def __init__(self, reached: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., unreached: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ..., reached_count: _Optional[int] = ...) -> None: ...
+
+class OfferRequest(_message.Message):
+    __slots__ = ("name", "session_id", "owner", "within")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    session_id: str
+    owner: str
+    within: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class OfferResponse(_message.Message):
+    __slots__ = ("ticket", "within")
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_FIELD_NUMBER: _ClassVar[int]
+    ticket: str
+    within: _duration_pb2.Duration
+    def __init__(self, ticket: _Optional[str] = ..., within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ClaimRequest(_message.Message):
+    __slots__ = ("name", "session_id", "owner", "ticket", "lease")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    session_id: str
+    owner: str
+    ticket: str
+    lease: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., ticket: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ClaimResponse(_message.Message):
+    __slots__ = ("grant",)
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    grant: _types_pb2.Grant
+    def __init__(self, grant: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ...) -> None: ...
+
+class AwaitFreeRequest(_message.Message):
+    __slots__ = ("name", "session_id", "wait_timeout")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    WAIT_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    session_id: str
+    wait_timeout: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., session_id: _Optional[str] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class AwaitFreeResponse(_message.Message):
+    __slots__ = ("waiting", "free", "not_free")
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    FREE_FIELD_NUMBER: _ClassVar[int]
+    NOT_FREE_FIELD_NUMBER: _ClassVar[int]
+    waiting: Waiting
+    free: LockFree
+    not_free: NotGranted
+    def __init__(self, waiting: _Optional[_Union[Waiting, _Mapping]] = ..., free: _Optional[_Union[LockFree, _Mapping]] = ..., not_free: _Optional[_Union[NotGranted, _Mapping]] = ...) -> None: ...
+
+class WatchLockRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class WatchLockResponse(_message.Message):
+    __slots__ = ("state", "granted", "ended", "free", "waiters", "gap")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    FREE_FIELD_NUMBER: _ClassVar[int]
+    WAITERS_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
+    state: LockState
+    granted: LockGranted
+    ended: LockEnded
+    free: LockFree
+    waiters: LockWaiters
+    gap: LockGap
+    def __init__(self, state: _Optional[_Union[LockState, _Mapping]] = ..., granted: _Optional[_Union[LockGranted, _Mapping]] = ..., ended: _Optional[_Union[LockEnded, _Mapping]] = ..., free: _Optional[_Union[LockFree, _Mapping]] = ..., waiters: _Optional[_Union[LockWaiters, _Mapping]] = ..., gap: _Optional[_Union[LockGap, _Mapping]] = ...) -> None: ...
+
+class LockState(_message.Message):
+    __slots__ = ("holders", "holder_count", "waiter_count", "last_fencing_token")
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    WAITER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAST_FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    holders: _containers.RepeatedCompositeFieldContainer[_types_pb2.Holder]
+    holder_count: int
+    waiter_count: int
+    last_fencing_token: int
+    def __init__(self, holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ..., waiter_count: _Optional[int] = ..., last_fencing_token: _Optional[int] = ...) -> None: ...
+
+class LockGranted(_message.Message):
+    __slots__ = ("holder", "fencing_token")
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    holder: _types_pb2.Holder
+    fencing_token: int
+    def __init__(self, holder: _Optional[_Union[_types_pb2.Holder, _Mapping]] = ..., fencing_token: _Optional[int] = ...) -> None: ...
+
+class LockEnded(_message.Message):
+    __slots__ = ("holder", "fencing_token", "end", "detail")
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    holder: _types_pb2.Holder
+    fencing_token: int
+    end: GrantEnd
+    detail: str
+    def __init__(self, holder: _Optional[_Union[_types_pb2.Holder, _Mapping]] = ..., fencing_token: _Optional[int] = ..., end: _Optional[_Union[GrantEnd, str]] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class LockWaiters(_message.Message):
+    __slots__ = ("waiter_count",)
+    WAITER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    waiter_count: int
+    def __init__(self, waiter_count: _Optional[int] = ...) -> None: ...
+
+class LockGap(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: LockGapReason
+    def __init__(self, reason: _Optional[_Union[LockGapReason, str]] = ...) -> None: ...
+
+class LockFree(_message.Message):
+    __slots__ = ("last_fencing_token",)
+    LAST_FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    last_fencing_token: int
+    def __init__(self, last_fencing_token: _Optional[int] = ...) -> None: ...

@@ -27,6 +27,7 @@ class LostReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOST_REASON_FORCE_RELEASED: _ClassVar[LostReason]
     LOST_REASON_CLOCK_STEPPED: _ClassVar[LostReason]
     LOST_REASON_PREEMPTED: _ClassVar[LostReason]
+    LOST_REASON_HANDED_OVER: _ClassVar[LostReason]
 
 class NotGrantedReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -46,6 +47,7 @@ LOST_REASON_STORE_UNREACHABLE: LostReason
 LOST_REASON_FORCE_RELEASED: LostReason
 LOST_REASON_CLOCK_STEPPED: LostReason
 LOST_REASON_PREEMPTED: LostReason
+LOST_REASON_HANDED_OVER: LostReason
 NOT_GRANTED_REASON_UNSPECIFIED: NotGrantedReason
 NOT_GRANTED_REASON_WAIT_TIMEOUT: NotGrantedReason
 NOT_GRANTED_REASON_CANCELLED: NotGrantedReason

@@ -77,6 +77,14 @@ export interface ListLocksRequest {
    * page.
    */
   pageToken: string;
+  /** Whether `waiter_count` is to include the waiters on the other coordinators. */
+  fleet: boolean;
+  /**
+   * Only names that calls wait for on the queried coordinator, each with its kind and the number of
+   * these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
+   * store is not asked.
+   */
+  waitedForHere: boolean;
 }
 
 /** See LockAdminService.ListLocks. */
@@ -85,6 +93,8 @@ export interface ListLocksResponse {
   locks: LockSummary[];
   /** The token of the next page; empty if this is the last page. */
   nextPageToken: string;
+  /** The coordinators whose waiters are missing. */
+  unasked: UnaskedCoordinator[];
 }
 
 /** LockSummary is a name in use, as the store shows it. */
@@ -113,7 +123,7 @@ export interface LockSummary {
   lastFencingToken: bigint;
   /**
    * The number of waiters: for FAIR locks, in the whole store; for other modes and kinds, on the
-   * queried coordinator.
+   * queried coordinator, or with `fleet` on all coordinators that answered.
    */
   waiterCount: number;
   /** For a semaphore: the total number of permits. */
@@ -124,12 +134,62 @@ export interface LockSummary {
   count: number;
 }
 
+/** See LockAdminService.ListCoordinators. */
+export interface ListCoordinatorsRequest {
+  /** Whether to ask the other coordinators of the store too. */
+  fleet: boolean;
+}
+
+/** See LockAdminService.ListCoordinators. */
+export interface ListCoordinatorsResponse {
+  /** The queried coordinator, then the others that answered. */
+  coordinators: CoordinatorSummary[];
+  /** The others that did not answer. */
+  unasked: UnaskedCoordinator[];
+}
+
+/** CoordinatorSummary is a coordinator that answered. */
+export interface CoordinatorSummary {
+  /**
+   * The address at which other coordinators reach it (`fleet.address`). If that is not known, its
+   * id, a new one at each start.
+   */
+  coordinator: string;
+  /** Its version. */
+  version: string;
+  /** The time since its start. */
+  upFor?:
+    | Duration
+    | undefined;
+  /** Why it does not accept new work; empty if it does. */
+  notReadyReason: string;
+  /** The number of its sessions, live and detached. */
+  sessionCount: number;
+  /** The number of calls that wait on it. */
+  waiterCount: number;
+}
+
+/**
+ * UnaskedCoordinator is a coordinator of the store that did not answer, so that what only it knows
+ * is missing from the response.
+ */
+export interface UnaskedCoordinator {
+  /** Same as in CoordinatorSummary; empty if the other coordinators are not known. */
+  coordinator: string;
+  /** Its version; empty if it is not known. */
+  version: string;
+  /** Why it did not answer. */
+  reason: string;
+}
+
 /** See LockAdminService.ListSessions. */
 export interface ListSessionsRequest {
-  /** The maximum number of entries. 0 means 100; more than 1,000 means 1,000. */
+  /** The maximum number of entries of each coordinator. 0 means 100; more than 1,000 means 1,000. */
   pageSize: number;
   /** The `next_page_token` of the previous page. Empty: the first page. */
   pageToken: string;
+  /** Whether to list the sessions of the other coordinators too. */
+  fleet: boolean;
 }
 
 /** See LockAdminService.ListSessions. */
@@ -138,11 +198,13 @@ export interface ListSessionsResponse {
   sessions: SessionSummary[];
   /** The token of the next page; empty if this is the last page. */
   nextPageToken: string;
-  /** The total number of sessions on this coordinator. */
+  /** The total number of sessions on the coordinators that answered. */
   sessionCount: number;
+  /** The coordinators whose sessions are missing. */
+  unasked: UnaskedCoordinator[];
 }
 
-/** SessionSummary is a session of this coordinator. */
+/** SessionSummary is a session of a coordinator. */
 export interface SessionSummary {
   /** Same as in Holder. */
   sessionDigest: string;
@@ -155,7 +217,7 @@ export interface SessionSummary {
   identity: string;
   /** Whether the session has a stream. */
   phase: SessionPhase;
-  /** The time for which this coordinator has known the session. */
+  /** The time for which its coordinator has known the session. */
   age?:
     | Duration
     | undefined;
@@ -176,6 +238,8 @@ export interface SessionSummary {
    * domain socket. It may be the address of a proxy.
    */
   peerAddress: string;
+  /** The coordinator of the session, as in CoordinatorSummary. Set only with `fleet`. */
+  coordinator: string;
 }
 
 /** See LockAdminService.ForceRelease. */
@@ -232,6 +296,8 @@ export interface EndSessionResponse {
 export interface WatchRequest {
   /** Only names that begin with this prefix. Empty: all names. */
   prefix: string;
+  /** Whether to stream the events of the other coordinators too. */
+  fleet: boolean;
 }
 
 /** See LockAdminService.Watch. */
@@ -244,20 +310,28 @@ export interface WatchResponse {
     | //
     /** An event. */
     { $case: "delta"; value: WatchDelta }
+    | //
+    /**
+     * A coordinator whose events are missing from now on, until a new snapshot of it follows. Sent
+     * only if `fleet` is requested.
+     */
+    { $case: "unasked"; value: UnaskedCoordinator }
     | undefined;
 }
 
 /**
- * WatchSnapshot is a part of a snapshot: the grants of the sessions of this coordinator, and the
+ * WatchSnapshot is a part of a snapshot: the grants of the sessions of one coordinator, and the
  * waiters on it.
  */
 export interface WatchSnapshot {
-  /** Whether this is the first part. It replaces everything received before. */
+  /** Whether this is the first part. It replaces everything received before of the coordinator. */
   first: boolean;
   /** Whether this is the last part. */
   last: boolean;
   /** The grants, each as if it had just been granted, and the waits, each as if it had just begun. */
   entries: WatchDelta[];
+  /** The coordinator, as in CoordinatorSummary. Set only with `fleet`. */
+  coordinator: string;
 }
 
 /**
@@ -288,11 +362,68 @@ export interface WatchDelta {
   /** For a forced release: the operator's reason. */
   detail: string;
   /** The note of the grant; unset for a wait, for permits, and if there is none. */
-  note?: Note | undefined;
+  note?:
+    | Note
+    | undefined;
+  /** The coordinator of the event, as in CoordinatorSummary. Set only with `fleet`. */
+  coordinator: string;
+}
+
+/** See LockAdminService.ListContention. */
+export interface ListContentionRequest {
+  /** Lists only names that begin with this prefix; empty: all names. */
+  prefix: string;
+}
+
+/** See LockAdminService.ListContention. */
+export interface ListContentionResponse {
+  /** The names, the most time waited first; at most 256. */
+  names: ContendedName[];
+}
+
+/** ContendedName is how much a lock or a semaphore is contended on this coordinator. */
+export interface ContendedName {
+  /** The name. */
+  name: string;
+  /** The time since it is counted. */
+  countedFor?:
+    | Duration
+    | undefined;
+  /** The waits that began. */
+  waitCount: bigint;
+  /** The time waited, of waits that have ended. */
+  waited?:
+    | Duration
+    | undefined;
+  /** The tries and waits that ended without a grant, because the name was not available. */
+  refusalCount: bigint;
+  /** The grants of sessions that have ended. */
+  holdCount: bigint;
+  /** The time for which these were held. */
+  held?:
+    | Duration
+    | undefined;
+  /**
+   * The same by the client names of the sessions: 8 names, and the others together under an empty
+   * one.
+   */
+  holders: ContendedHolder[];
+  /** The calls that wait now. */
+  waiterCount: number;
+}
+
+/** ContendedHolder is a share of the time for which a name was held. */
+export interface ContendedHolder {
+  /** The client name of the sessions; empty for sessions without one. */
+  clientName: string;
+  /** Their grants that have ended. */
+  holdCount: bigint;
+  /** The time for which these were held. */
+  held?: Duration | undefined;
 }
 
 function createBaseListLocksRequest(): ListLocksRequest {
-  return { prefix: "", pageSize: 0, pageToken: "" };
+  return { prefix: "", pageSize: 0, pageToken: "", fleet: false, waitedForHere: false };
 }
 
 export const ListLocksRequest: MessageFns<ListLocksRequest> = {
@@ -305,6 +436,12 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
     }
     if (message.pageToken !== "") {
       writer.uint32(26).string(message.pageToken);
+    }
+    if (message.fleet !== false) {
+      writer.uint32(32).bool(message.fleet);
+    }
+    if (message.waitedForHere !== false) {
+      writer.uint32(40).bool(message.waitedForHere);
     }
     return writer;
   },
@@ -346,6 +483,22 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
             message.pageToken = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.fleet = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.waitedForHere = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -366,12 +519,14 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
     message.prefix = object.prefix ?? "";
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
+    message.fleet = object.fleet ?? false;
+    message.waitedForHere = object.waitedForHere ?? false;
     return message;
   },
 };
 
 function createBaseListLocksResponse(): ListLocksResponse {
-  return { locks: [], nextPageToken: "" };
+  return { locks: [], nextPageToken: "", unasked: [] };
 }
 
 export const ListLocksResponse: MessageFns<ListLocksResponse> = {
@@ -381,6 +536,9 @@ export const ListLocksResponse: MessageFns<ListLocksResponse> = {
     }
     if (message.nextPageToken !== "") {
       writer.uint32(18).string(message.nextPageToken);
+    }
+    for (const v of message.unasked) {
+      UnaskedCoordinator.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -414,6 +572,14 @@ export const ListLocksResponse: MessageFns<ListLocksResponse> = {
             message.nextPageToken = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.unasked.push(UnaskedCoordinator.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -433,6 +599,7 @@ export const ListLocksResponse: MessageFns<ListLocksResponse> = {
     const message = createBaseListLocksResponse();
     message.locks = object.locks?.map((e) => LockSummary.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
+    message.unasked = object.unasked?.map((e) => UnaskedCoordinator.fromPartial(e)) || [];
     return message;
   },
 };
@@ -636,8 +803,326 @@ export const LockSummary: MessageFns<LockSummary> = {
   },
 };
 
+function createBaseListCoordinatorsRequest(): ListCoordinatorsRequest {
+  return { fleet: false };
+}
+
+export const ListCoordinatorsRequest: MessageFns<ListCoordinatorsRequest> = {
+  encode(message: ListCoordinatorsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.fleet !== false) {
+      writer.uint32(8).bool(message.fleet);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListCoordinatorsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListCoordinatorsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.fleet = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListCoordinatorsRequest>): ListCoordinatorsRequest {
+    return ListCoordinatorsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListCoordinatorsRequest>): ListCoordinatorsRequest {
+    const message = createBaseListCoordinatorsRequest();
+    message.fleet = object.fleet ?? false;
+    return message;
+  },
+};
+
+function createBaseListCoordinatorsResponse(): ListCoordinatorsResponse {
+  return { coordinators: [], unasked: [] };
+}
+
+export const ListCoordinatorsResponse: MessageFns<ListCoordinatorsResponse> = {
+  encode(message: ListCoordinatorsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.coordinators) {
+      CoordinatorSummary.encode(v!, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.unasked) {
+      UnaskedCoordinator.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListCoordinatorsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListCoordinatorsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.coordinators.push(CoordinatorSummary.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.unasked.push(UnaskedCoordinator.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListCoordinatorsResponse>): ListCoordinatorsResponse {
+    return ListCoordinatorsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListCoordinatorsResponse>): ListCoordinatorsResponse {
+    const message = createBaseListCoordinatorsResponse();
+    message.coordinators = object.coordinators?.map((e) => CoordinatorSummary.fromPartial(e)) || [];
+    message.unasked = object.unasked?.map((e) => UnaskedCoordinator.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseCoordinatorSummary(): CoordinatorSummary {
+  return { coordinator: "", version: "", upFor: undefined, notReadyReason: "", sessionCount: 0, waiterCount: 0 };
+}
+
+export const CoordinatorSummary: MessageFns<CoordinatorSummary> = {
+  encode(message: CoordinatorSummary, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.coordinator !== "") {
+      writer.uint32(10).string(message.coordinator);
+    }
+    if (message.version !== "") {
+      writer.uint32(18).string(message.version);
+    }
+    if (message.upFor !== undefined) {
+      Duration.encode(message.upFor, writer.uint32(26).fork()).join();
+    }
+    if (message.notReadyReason !== "") {
+      writer.uint32(34).string(message.notReadyReason);
+    }
+    if (message.sessionCount !== 0) {
+      writer.uint32(40).uint32(message.sessionCount);
+    }
+    if (message.waiterCount !== 0) {
+      writer.uint32(48).uint32(message.waiterCount);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CoordinatorSummary {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCoordinatorSummary();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.coordinator = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.version = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.upFor = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.notReadyReason = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.sessionCount = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.waiterCount = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CoordinatorSummary>): CoordinatorSummary {
+    return CoordinatorSummary.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CoordinatorSummary>): CoordinatorSummary {
+    const message = createBaseCoordinatorSummary();
+    message.coordinator = object.coordinator ?? "";
+    message.version = object.version ?? "";
+    message.upFor = (object.upFor !== undefined && object.upFor !== null)
+      ? Duration.fromPartial(object.upFor)
+      : undefined;
+    message.notReadyReason = object.notReadyReason ?? "";
+    message.sessionCount = object.sessionCount ?? 0;
+    message.waiterCount = object.waiterCount ?? 0;
+    return message;
+  },
+};
+
+function createBaseUnaskedCoordinator(): UnaskedCoordinator {
+  return { coordinator: "", version: "", reason: "" };
+}
+
+export const UnaskedCoordinator: MessageFns<UnaskedCoordinator> = {
+  encode(message: UnaskedCoordinator, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.coordinator !== "") {
+      writer.uint32(10).string(message.coordinator);
+    }
+    if (message.version !== "") {
+      writer.uint32(18).string(message.version);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnaskedCoordinator {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnaskedCoordinator();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.coordinator = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.version = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<UnaskedCoordinator>): UnaskedCoordinator {
+    return UnaskedCoordinator.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<UnaskedCoordinator>): UnaskedCoordinator {
+    const message = createBaseUnaskedCoordinator();
+    message.coordinator = object.coordinator ?? "";
+    message.version = object.version ?? "";
+    message.reason = object.reason ?? "";
+    return message;
+  },
+};
+
 function createBaseListSessionsRequest(): ListSessionsRequest {
-  return { pageSize: 0, pageToken: "" };
+  return { pageSize: 0, pageToken: "", fleet: false };
 }
 
 export const ListSessionsRequest: MessageFns<ListSessionsRequest> = {
@@ -647,6 +1132,9 @@ export const ListSessionsRequest: MessageFns<ListSessionsRequest> = {
     }
     if (message.pageToken !== "") {
       writer.uint32(18).string(message.pageToken);
+    }
+    if (message.fleet !== false) {
+      writer.uint32(24).bool(message.fleet);
     }
     return writer;
   },
@@ -680,6 +1168,14 @@ export const ListSessionsRequest: MessageFns<ListSessionsRequest> = {
             message.pageToken = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.fleet = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -699,12 +1195,13 @@ export const ListSessionsRequest: MessageFns<ListSessionsRequest> = {
     const message = createBaseListSessionsRequest();
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
+    message.fleet = object.fleet ?? false;
     return message;
   },
 };
 
 function createBaseListSessionsResponse(): ListSessionsResponse {
-  return { sessions: [], nextPageToken: "", sessionCount: 0 };
+  return { sessions: [], nextPageToken: "", sessionCount: 0, unasked: [] };
 }
 
 export const ListSessionsResponse: MessageFns<ListSessionsResponse> = {
@@ -717,6 +1214,9 @@ export const ListSessionsResponse: MessageFns<ListSessionsResponse> = {
     }
     if (message.sessionCount !== 0) {
       writer.uint32(24).uint32(message.sessionCount);
+    }
+    for (const v of message.unasked) {
+      UnaskedCoordinator.encode(v!, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -758,6 +1258,14 @@ export const ListSessionsResponse: MessageFns<ListSessionsResponse> = {
             message.sessionCount = reader.uint32();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.unasked.push(UnaskedCoordinator.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -778,6 +1286,7 @@ export const ListSessionsResponse: MessageFns<ListSessionsResponse> = {
     message.sessions = object.sessions?.map((e) => SessionSummary.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
     message.sessionCount = object.sessionCount ?? 0;
+    message.unasked = object.unasked?.map((e) => UnaskedCoordinator.fromPartial(e)) || [];
     return message;
   },
 };
@@ -794,6 +1303,7 @@ function createBaseSessionSummary(): SessionSummary {
     waitCount: 0,
     resumableFor: undefined,
     peerAddress: "",
+    coordinator: "",
   };
 }
 
@@ -828,6 +1338,9 @@ export const SessionSummary: MessageFns<SessionSummary> = {
     }
     if (message.peerAddress !== "") {
       writer.uint32(82).string(message.peerAddress);
+    }
+    if (message.coordinator !== "") {
+      writer.uint32(90).string(message.coordinator);
     }
     return writer;
   },
@@ -925,6 +1438,14 @@ export const SessionSummary: MessageFns<SessionSummary> = {
             message.peerAddress = reader.string();
             continue;
           }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.coordinator = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -956,6 +1477,7 @@ export const SessionSummary: MessageFns<SessionSummary> = {
       ? Duration.fromPartial(object.resumableFor)
       : undefined;
     message.peerAddress = object.peerAddress ?? "";
+    message.coordinator = object.coordinator ?? "";
     return message;
   },
 };
@@ -1281,13 +1803,16 @@ export const EndSessionResponse: MessageFns<EndSessionResponse> = {
 };
 
 function createBaseWatchRequest(): WatchRequest {
-  return { prefix: "" };
+  return { prefix: "", fleet: false };
 }
 
 export const WatchRequest: MessageFns<WatchRequest> = {
   encode(message: WatchRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.prefix !== "") {
       writer.uint32(10).string(message.prefix);
+    }
+    if (message.fleet !== false) {
+      writer.uint32(16).bool(message.fleet);
     }
     return writer;
   },
@@ -1313,6 +1838,14 @@ export const WatchRequest: MessageFns<WatchRequest> = {
             message.prefix = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.fleet = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1331,6 +1864,7 @@ export const WatchRequest: MessageFns<WatchRequest> = {
   fromPartial(object: DeepPartial<WatchRequest>): WatchRequest {
     const message = createBaseWatchRequest();
     message.prefix = object.prefix ?? "";
+    message.fleet = object.fleet ?? false;
     return message;
   },
 };
@@ -1347,6 +1881,9 @@ export const WatchResponse: MessageFns<WatchResponse> = {
         break;
       case "delta":
         WatchDelta.encode(message.event.value, writer.uint32(18).fork()).join();
+        break;
+      case "unasked":
+        UnaskedCoordinator.encode(message.event.value, writer.uint32(26).fork()).join();
         break;
     }
     return writer;
@@ -1381,6 +1918,14 @@ export const WatchResponse: MessageFns<WatchResponse> = {
             message.event = { $case: "delta", value: WatchDelta.decode(reader, reader.uint32()) };
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.event = { $case: "unasked", value: UnaskedCoordinator.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1411,13 +1956,19 @@ export const WatchResponse: MessageFns<WatchResponse> = {
         }
         break;
       }
+      case "unasked": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "unasked", value: UnaskedCoordinator.fromPartial(object.event.value) };
+        }
+        break;
+      }
     }
     return message;
   },
 };
 
 function createBaseWatchSnapshot(): WatchSnapshot {
-  return { first: false, last: false, entries: [] };
+  return { first: false, last: false, entries: [], coordinator: "" };
 }
 
 export const WatchSnapshot: MessageFns<WatchSnapshot> = {
@@ -1430,6 +1981,9 @@ export const WatchSnapshot: MessageFns<WatchSnapshot> = {
     }
     for (const v of message.entries) {
       WatchDelta.encode(v!, writer.uint32(26).fork()).join();
+    }
+    if (message.coordinator !== "") {
+      writer.uint32(34).string(message.coordinator);
     }
     return writer;
   },
@@ -1471,6 +2025,14 @@ export const WatchSnapshot: MessageFns<WatchSnapshot> = {
             message.entries.push(WatchDelta.decode(reader, reader.uint32()));
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.coordinator = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1491,6 +2053,7 @@ export const WatchSnapshot: MessageFns<WatchSnapshot> = {
     message.first = object.first ?? false;
     message.last = object.last ?? false;
     message.entries = object.entries?.map((e) => WatchDelta.fromPartial(e)) || [];
+    message.coordinator = object.coordinator ?? "";
     return message;
   },
 };
@@ -1509,6 +2072,7 @@ function createBaseWatchDelta(): WatchDelta {
     reason: 0,
     detail: "",
     note: undefined,
+    coordinator: "",
   };
 }
 
@@ -1552,6 +2116,9 @@ export const WatchDelta: MessageFns<WatchDelta> = {
     }
     if (message.note !== undefined) {
       Note.encode(message.note, writer.uint32(98).fork()).join();
+    }
+    if (message.coordinator !== "") {
+      writer.uint32(106).string(message.coordinator);
     }
     return writer;
   },
@@ -1665,6 +2232,14 @@ export const WatchDelta: MessageFns<WatchDelta> = {
             message.note = Note.decode(reader, reader.uint32());
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.coordinator = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1696,6 +2271,375 @@ export const WatchDelta: MessageFns<WatchDelta> = {
     message.reason = object.reason ?? 0;
     message.detail = object.detail ?? "";
     message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
+    message.coordinator = object.coordinator ?? "";
+    return message;
+  },
+};
+
+function createBaseListContentionRequest(): ListContentionRequest {
+  return { prefix: "" };
+}
+
+export const ListContentionRequest: MessageFns<ListContentionRequest> = {
+  encode(message: ListContentionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.prefix !== "") {
+      writer.uint32(10).string(message.prefix);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListContentionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListContentionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.prefix = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListContentionRequest>): ListContentionRequest {
+    return ListContentionRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListContentionRequest>): ListContentionRequest {
+    const message = createBaseListContentionRequest();
+    message.prefix = object.prefix ?? "";
+    return message;
+  },
+};
+
+function createBaseListContentionResponse(): ListContentionResponse {
+  return { names: [] };
+}
+
+export const ListContentionResponse: MessageFns<ListContentionResponse> = {
+  encode(message: ListContentionResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.names) {
+      ContendedName.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListContentionResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListContentionResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.names.push(ContendedName.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListContentionResponse>): ListContentionResponse {
+    return ListContentionResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListContentionResponse>): ListContentionResponse {
+    const message = createBaseListContentionResponse();
+    message.names = object.names?.map((e) => ContendedName.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseContendedName(): ContendedName {
+  return {
+    name: "",
+    countedFor: undefined,
+    waitCount: 0n,
+    waited: undefined,
+    refusalCount: 0n,
+    holdCount: 0n,
+    held: undefined,
+    holders: [],
+    waiterCount: 0,
+  };
+}
+
+export const ContendedName: MessageFns<ContendedName> = {
+  encode(message: ContendedName, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.countedFor !== undefined) {
+      Duration.encode(message.countedFor, writer.uint32(18).fork()).join();
+    }
+    if (message.waitCount !== 0n) {
+      if (BigInt.asUintN(64, message.waitCount) !== message.waitCount) {
+        throw new globalThis.Error("value provided for field message.waitCount of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.waitCount);
+    }
+    if (message.waited !== undefined) {
+      Duration.encode(message.waited, writer.uint32(34).fork()).join();
+    }
+    if (message.refusalCount !== 0n) {
+      if (BigInt.asUintN(64, message.refusalCount) !== message.refusalCount) {
+        throw new globalThis.Error("value provided for field message.refusalCount of type uint64 too large");
+      }
+      writer.uint32(40).uint64(message.refusalCount);
+    }
+    if (message.holdCount !== 0n) {
+      if (BigInt.asUintN(64, message.holdCount) !== message.holdCount) {
+        throw new globalThis.Error("value provided for field message.holdCount of type uint64 too large");
+      }
+      writer.uint32(48).uint64(message.holdCount);
+    }
+    if (message.held !== undefined) {
+      Duration.encode(message.held, writer.uint32(58).fork()).join();
+    }
+    for (const v of message.holders) {
+      ContendedHolder.encode(v!, writer.uint32(66).fork()).join();
+    }
+    if (message.waiterCount !== 0) {
+      writer.uint32(72).uint32(message.waiterCount);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ContendedName {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseContendedName();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.countedFor = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.waitCount = reader.uint64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.waited = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.refusalCount = reader.uint64() as bigint;
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.holdCount = reader.uint64() as bigint;
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.held = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.holders.push(ContendedHolder.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.waiterCount = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ContendedName>): ContendedName {
+    return ContendedName.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ContendedName>): ContendedName {
+    const message = createBaseContendedName();
+    message.name = object.name ?? "";
+    message.countedFor = (object.countedFor !== undefined && object.countedFor !== null)
+      ? Duration.fromPartial(object.countedFor)
+      : undefined;
+    message.waitCount = (object.waitCount !== undefined && object.waitCount !== null) ? BigInt(object.waitCount) : 0n;
+    message.waited = (object.waited !== undefined && object.waited !== null)
+      ? Duration.fromPartial(object.waited)
+      : undefined;
+    message.refusalCount = (object.refusalCount !== undefined && object.refusalCount !== null)
+      ? BigInt(object.refusalCount)
+      : 0n;
+    message.holdCount = (object.holdCount !== undefined && object.holdCount !== null) ? BigInt(object.holdCount) : 0n;
+    message.held = (object.held !== undefined && object.held !== null) ? Duration.fromPartial(object.held) : undefined;
+    message.holders = object.holders?.map((e) => ContendedHolder.fromPartial(e)) || [];
+    message.waiterCount = object.waiterCount ?? 0;
+    return message;
+  },
+};
+
+function createBaseContendedHolder(): ContendedHolder {
+  return { clientName: "", holdCount: 0n, held: undefined };
+}
+
+export const ContendedHolder: MessageFns<ContendedHolder> = {
+  encode(message: ContendedHolder, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clientName !== "") {
+      writer.uint32(10).string(message.clientName);
+    }
+    if (message.holdCount !== 0n) {
+      if (BigInt.asUintN(64, message.holdCount) !== message.holdCount) {
+        throw new globalThis.Error("value provided for field message.holdCount of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.holdCount);
+    }
+    if (message.held !== undefined) {
+      Duration.encode(message.held, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ContendedHolder {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseContendedHolder();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clientName = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.holdCount = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.held = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ContendedHolder>): ContendedHolder {
+    return ContendedHolder.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ContendedHolder>): ContendedHolder {
+    const message = createBaseContendedHolder();
+    message.clientName = object.clientName ?? "";
+    message.holdCount = (object.holdCount !== undefined && object.holdCount !== null) ? BigInt(object.holdCount) : 0n;
+    message.held = (object.held !== undefined && object.held !== null) ? Duration.fromPartial(object.held) : undefined;
     return message;
   },
 };

@@ -21,6 +21,10 @@ import {
   EndSessionResponse,
   ForceReleaseRequest,
   ForceReleaseResponse,
+  ListContentionRequest,
+  ListContentionResponse,
+  ListCoordinatorsRequest,
+  ListCoordinatorsResponse,
   ListLocksRequest,
   ListLocksResponse,
   ListSessionsRequest,
@@ -62,8 +66,29 @@ export const LockAdminServiceService = {
     responseDeserialize: (value: Buffer): ListLocksResponse => ListLocksResponse.decode(value),
   },
   /**
-   * Lists the sessions of this coordinator, live and detached, in the order of their digests.
-   * Requires the `admin` right for all names. Read-only.
+   * Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+   * all names. Read-only.
+   *
+   * Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+   * With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+   * bearer token, and each judges by its own rules what the caller may see. None of them is waited
+   * for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+   * in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+   */
+  listCoordinators: {
+    path: "/lockkeeper.v1.LockAdminService/ListCoordinators" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListCoordinatorsRequest): Buffer =>
+      Buffer.from(ListCoordinatorsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListCoordinatorsRequest => ListCoordinatorsRequest.decode(value),
+    responseSerialize: (value: ListCoordinatorsResponse): Buffer =>
+      Buffer.from(ListCoordinatorsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListCoordinatorsResponse => ListCoordinatorsResponse.decode(value),
+  },
+  /**
+   * Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+   * `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
    */
   listSessions: {
     path: "/lockkeeper.v1.LockAdminService/ListSessions" as const,
@@ -74,6 +99,24 @@ export const LockAdminServiceService = {
     responseSerialize: (value: ListSessionsResponse): Buffer =>
       Buffer.from(ListSessionsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListSessionsResponse => ListSessionsResponse.decode(value),
+  },
+  /**
+   * Lists the locks and semaphores that are contended most on this coordinator: how often and how
+   * long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+   * most 256 names are counted: a new one takes the place of the least contended. A name is counted
+   * from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+   * at 0 with the coordinator. Read-only.
+   */
+  listContention: {
+    path: "/lockkeeper.v1.LockAdminService/ListContention" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListContentionRequest): Buffer =>
+      Buffer.from(ListContentionRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListContentionRequest => ListContentionRequest.decode(value),
+    responseSerialize: (value: ListContentionResponse): Buffer =>
+      Buffer.from(ListContentionResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListContentionResponse => ListContentionResponse.decode(value),
   },
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
@@ -137,6 +180,8 @@ export const LockAdminServiceService = {
    * on it. Events also cover grants and releases without a session, but not the end of their
    * leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
    * that it missed.
+   * With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+   * of its own. A coordinator that appears later is added within 5 s.
    * A repeat starts with a new snapshot. Read-only.
    *
    * Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
@@ -167,10 +212,29 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    */
   listLocks: handleUnaryCall<ListLocksRequest, ListLocksResponse>;
   /**
-   * Lists the sessions of this coordinator, live and detached, in the order of their digests.
-   * Requires the `admin` right for all names. Read-only.
+   * Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+   * all names. Read-only.
+   *
+   * Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+   * With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+   * bearer token, and each judges by its own rules what the caller may see. None of them is waited
+   * for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+   * in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+   */
+  listCoordinators: handleUnaryCall<ListCoordinatorsRequest, ListCoordinatorsResponse>;
+  /**
+   * Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+   * `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
    */
   listSessions: handleUnaryCall<ListSessionsRequest, ListSessionsResponse>;
+  /**
+   * Lists the locks and semaphores that are contended most on this coordinator: how often and how
+   * long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+   * most 256 names are counted: a new one takes the place of the least contended. A name is counted
+   * from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+   * at 0 with the coordinator. Read-only.
+   */
+  listContention: handleUnaryCall<ListContentionRequest, ListContentionResponse>;
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
@@ -216,6 +280,8 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    * on it. Events also cover grants and releases without a session, but not the end of their
    * leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
    * that it missed.
+   * With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+   * of its own. A coordinator that appears later is added within 5 s.
    * A repeat starts with a new snapshot. Read-only.
    *
    * Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
@@ -252,8 +318,33 @@ export interface LockAdminServiceClient extends Client {
     callback: (error: ServiceError | null, response: ListLocksResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Lists the sessions of this coordinator, live and detached, in the order of their digests.
-   * Requires the `admin` right for all names. Read-only.
+   * Lists this coordinator, and with `fleet` the others of the store. Requires the `admin` right for
+   * all names. Read-only.
+   *
+   * Coordinators with a `fleet.address` and the same `session.secret` find each other in the store.
+   * With `fleet`, the queried coordinator sends the call to each of the others, with the caller's
+   * bearer token, and each judges by its own rules what the caller may see. None of them is waited
+   * for longer than 2 s, and only the answer of the announced coordinator counts. What is missing is
+   * in `unasked`, with the reason. The same applies to the `fleet` of the other RPCs.
+   */
+  listCoordinators(
+    request: ListCoordinatorsRequest,
+    callback: (error: ServiceError | null, response: ListCoordinatorsResponse) => void,
+  ): ClientUnaryCall;
+  listCoordinators(
+    request: ListCoordinatorsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListCoordinatorsResponse) => void,
+  ): ClientUnaryCall;
+  listCoordinators(
+    request: ListCoordinatorsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListCoordinatorsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Lists the sessions of this coordinator, live and detached, in the order of their digests; with
+   * `fleet`, those of all coordinators. Requires the `admin` right for all names. Read-only.
    */
   listSessions(
     request: ListSessionsRequest,
@@ -269,6 +360,28 @@ export interface LockAdminServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListSessionsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Lists the locks and semaphores that are contended most on this coordinator: how often and how
+   * long callers waited, how long sessions held them meanwhile, and how many tries were refused. At
+   * most 256 names are counted: a new one takes the place of the least contended. A name is counted
+   * from its first wait or refusal on, so a name that nobody waits for is not listed. Counters start
+   * at 0 with the coordinator. Read-only.
+   */
+  listContention(
+    request: ListContentionRequest,
+    callback: (error: ServiceError | null, response: ListContentionResponse) => void,
+  ): ClientUnaryCall;
+  listContention(
+    request: ListContentionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListContentionResponse) => void,
+  ): ClientUnaryCall;
+  listContention(
+    request: ListContentionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListContentionResponse) => void,
   ): ClientUnaryCall;
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
@@ -343,6 +456,8 @@ export interface LockAdminServiceClient extends Client {
    * on it. Events also cover grants and releases without a session, but not the end of their
    * leases. A watcher that falls 1,024 events behind receives a new snapshot instead of the events
    * that it missed.
+   * With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
+   * of its own. A coordinator that appears later is added within 5 s.
    * A repeat starts with a new snapshot. Read-only.
    *
    * Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /

@@ -10,6 +10,41 @@ export const protobufPackage = "lockkeeper.v1";
 
 export const protobufFileName = "lockkeeper/v1/lock.proto";
 
+/** GrantEnd is how a grant ended. */
+export enum GrantEnd {
+  /** UNSPECIFIED - Not used. */
+  UNSPECIFIED = 0,
+  /** RELEASED - A release was announced since the lock was last read. */
+  RELEASED = 1,
+  /** EXPIRED - The lease was over. */
+  EXPIRED = 2,
+  /** FORCE_RELEASED - An operator force-released the lock. */
+  FORCE_RELEASED = 3,
+  /** PREEMPTED - The lock was preempted after a request to yield it. */
+  PREEMPTED = 4,
+  /**
+   * UNANNOUNCED - It ended before its lease without an announcement: a FAIR lock was released with nobody in its
+   * queue, one of several readers released its hold, or the key was deleted or lost.
+   */
+  UNANNOUNCED = 5,
+  UNRECOGNIZED = -1,
+}
+
+/** LockGapReason is why something may not have been seen. */
+export enum LockGapReason {
+  /** UNSPECIFIED - Not used. */
+  UNSPECIFIED = 0,
+  /** FOLDED - Grants began and ended between two reads. The newest fencing token shows it. */
+  FOLDED = 1,
+  /** UNHEARD - Announcements may have been missed, such as after a reconnect. */
+  UNHEARD = 2,
+  /** STORE_UNREACHABLE - The store could not be read. */
+  STORE_UNREACHABLE = 3,
+  /** BEHIND - The caller has read too slowly. */
+  BEHIND = 4,
+  UNRECOGNIZED = -1,
+}
+
 /** See LockService.Acquire. */
 export interface AcquireRequest {
   /**
@@ -75,6 +110,18 @@ export interface AcquireRequest {
    * (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
    */
   holdAtLeast?:
+    | Duration
+    | undefined;
+  /**
+   * For how long nobody can acquire the lock after the holder lost it without a release: its lease
+   * ended, because it crashed, or because nobody renewed it. 100 ms to 24 h by default. The store
+   * keeps the lock for the lease and the delay; `lease` and `valid_for` count the lease only. A
+   * release frees the lock at once, also a late one within the delay. Only with EXCLUSIVE and FAIR,
+   * and not in a session with ON_DISCONNECT_RELEASE (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on
+   * a quorum of stores (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again
+   * cannot change it.
+   */
+  lockDelay?:
     | Duration
     | undefined;
   /**
@@ -157,7 +204,11 @@ export interface TryAcquireRequest {
     | Note
     | undefined;
   /** How long the lock stays held at least, also after a release. */
-  holdAtLeast?: Duration | undefined;
+  holdAtLeast?:
+    | Duration
+    | undefined;
+  /** For how long nobody can acquire the lock after a loss that was no release. */
+  lockDelay?: Duration | undefined;
 }
 
 /** See LockService.TryAcquire. */
@@ -584,6 +635,166 @@ export interface RequestYieldResponse {
   reachedCount: number;
 }
 
+/** See LockService.Offer. */
+export interface OfferRequest {
+  /** The lock's name. */
+  name: string;
+  /** The session that holds the lock. It may be empty in a frame. */
+  sessionId: string;
+  /** The owner that the grant names; empty means "0". */
+  owner: string;
+  /** How long the ticket can be claimed, at most 10 min. Unset: 30 s. */
+  within?: Duration | undefined;
+}
+
+/** See LockService.Offer. */
+export interface OfferResponse {
+  /** The ticket. Anyone who has it, and may acquire the lock, can claim it; keep it secret. */
+  ticket: string;
+  /** How long it can be claimed from now on, unless the grant ends before. */
+  within?: Duration | undefined;
+}
+
+/** See LockService.Claim. */
+export interface ClaimRequest {
+  /** The lock's name. */
+  name: string;
+  /** The session that is to hold the lock. It may be empty in a frame. */
+  sessionId: string;
+  /** The owner within the session; empty means "0". */
+  owner: string;
+  /** The ticket. */
+  ticket: string;
+  /** The time for which the store keeps the grant unless it is renewed, as in AcquireRequest. */
+  lease?: Duration | undefined;
+}
+
+/** See LockService.Claim. */
+export interface ClaimResponse {
+  /** The grant, with a new fencing token. */
+  grant?: Grant | undefined;
+}
+
+/** See LockService.AwaitFree. */
+export interface AwaitFreeRequest {
+  /** The lock's name. */
+  name: string;
+  /** The session whose end also ends the wait; may be empty. */
+  sessionId: string;
+  /**
+   * The maximum time to wait; zero checks once. Unset: until the RPC's deadline, or without limit
+   * if it has none. A frame has no deadline.
+   */
+  waitTimeout?: Duration | undefined;
+}
+
+/** See LockService.AwaitFree. */
+export interface AwaitFreeResponse {
+  /** What happened. */
+  event?:
+    | //
+    /** The lock is held; the call waits. `position` is 0, because the call is in no queue. */
+    { $case: "waiting"; value: Waiting }
+    | //
+    /** The lock was free when the store was read. The last message. */
+    { $case: "free"; value: LockFree }
+    | //
+    /** The wait ended while the lock was held. The last message. */
+    { $case: "notFree"; value: NotGranted }
+    | undefined;
+}
+
+/** See LockService.WatchLock. */
+export interface WatchLockRequest {
+  /** The lock's name. */
+  name: string;
+}
+
+/** See LockService.WatchLock. */
+export interface WatchLockResponse {
+  /** What happened. */
+  event?:
+    | //
+    /** The lock when the watch began. The first message. */
+    { $case: "state"; value: LockState }
+    | //
+    /** An owner was granted the lock. */
+    { $case: "granted"; value: LockGranted }
+    | //
+    /** A grant has ended. */
+    { $case: "ended"; value: LockEnded }
+    | //
+    /** Nobody holds the lock any more. */
+    { $case: "free"; value: LockFree }
+    | //
+    /** The number of known waiters has changed. */
+    { $case: "waiters"; value: LockWaiters }
+    | //
+    /** Something may not have been seen. */
+    { $case: "gap"; value: LockGap }
+    | undefined;
+}
+
+/** LockState is a lock at the moment the store was read. */
+export interface LockState {
+  /** The holders, at most the first 100; empty if the lock is free. */
+  holders: Holder[];
+  /** The number of holders. */
+  holderCount: number;
+  /** The number of waiters, as in LockWaiters. */
+  waiterCount: number;
+  /** The fencing token of the newest grant; 0 if none is known. */
+  lastFencingToken: bigint;
+}
+
+/** LockGranted is a grant that was seen. */
+export interface LockGranted {
+  /** The holder. */
+  holder?:
+    | Holder
+    | undefined;
+  /**
+   * The fencing token of the newest grant: that of this one, unless its mode is READ or a Redisson
+   * client made it.
+   */
+  fencingToken: bigint;
+}
+
+/** LockEnded is the end of a grant. */
+export interface LockEnded {
+  /** The holder, as it was last seen. */
+  holder?:
+    | Holder
+    | undefined;
+  /** The fencing token, as in LockGranted. */
+  fencingToken: bigint;
+  /** How the grant ended, as far as that is known. */
+  end: GrantEnd;
+  /** The reason that was given, for people; set only with FORCE_RELEASED and PREEMPTED. */
+  detail: string;
+}
+
+/**
+ * LockWaiters is the number of known waiters: for FAIR locks, all waiters in the store; for other
+ * modes, only waiters on the queried coordinator.
+ */
+export interface LockWaiters {
+  /** The number. */
+  waiterCount: number;
+}
+
+/** LockGap reports that something may not have been seen. */
+export interface LockGap {
+  /** Why. */
+  reason: LockGapReason;
+}
+
+/** LockFree reports a lock that had no holder when the store was read. */
+export interface LockFree {
+  /** The fencing token of the newest grant; 0 if none is known. */
+  lastFencingToken: bigint;
+}
+
 function createBaseAcquireRequest(): AcquireRequest {
   return {
     name: "",
@@ -596,6 +807,7 @@ function createBaseAcquireRequest(): AcquireRequest {
     minReplicaAcks: 0,
     note: undefined,
     holdAtLeast: undefined,
+    lockDelay: undefined,
     endOnDeadlock: false,
   };
 }
@@ -631,6 +843,9 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
     }
     if (message.holdAtLeast !== undefined) {
       Duration.encode(message.holdAtLeast, writer.uint32(98).fork()).join();
+    }
+    if (message.lockDelay !== undefined) {
+      Duration.encode(message.lockDelay, writer.uint32(106).fork()).join();
     }
     if (message.endOnDeadlock !== false) {
       writer.uint32(160).bool(message.endOnDeadlock);
@@ -731,6 +946,14 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
             message.holdAtLeast = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.lockDelay = Duration.decode(reader, reader.uint32());
+            continue;
+          }
           case 20: {
             if (tag !== 160) {
               break;
@@ -771,6 +994,9 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
     message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     message.holdAtLeast = (object.holdAtLeast !== undefined && object.holdAtLeast !== null)
       ? Duration.fromPartial(object.holdAtLeast)
+      : undefined;
+    message.lockDelay = (object.lockDelay !== undefined && object.lockDelay !== null)
+      ? Duration.fromPartial(object.lockDelay)
       : undefined;
     message.endOnDeadlock = object.endOnDeadlock ?? false;
     return message;
@@ -1052,6 +1278,7 @@ function createBaseTryAcquireRequest(): TryAcquireRequest {
     minReplicaAcks: 0,
     note: undefined,
     holdAtLeast: undefined,
+    lockDelay: undefined,
   };
 }
 
@@ -1083,6 +1310,9 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
     }
     if (message.holdAtLeast !== undefined) {
       Duration.encode(message.holdAtLeast, writer.uint32(98).fork()).join();
+    }
+    if (message.lockDelay !== undefined) {
+      Duration.encode(message.lockDelay, writer.uint32(106).fork()).join();
     }
     return writer;
   },
@@ -1172,6 +1402,14 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
             message.holdAtLeast = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.lockDelay = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1201,6 +1439,9 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
     message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     message.holdAtLeast = (object.holdAtLeast !== undefined && object.holdAtLeast !== null)
       ? Duration.fromPartial(object.holdAtLeast)
+      : undefined;
+    message.lockDelay = (object.lockDelay !== undefined && object.lockDelay !== null)
+      ? Duration.fromPartial(object.lockDelay)
       : undefined;
     return message;
   },
@@ -3780,6 +4021,1149 @@ export const RequestYieldResponse: MessageFns<RequestYieldResponse> = {
     message.unreached = object.unreached?.map((e) => Holder.fromPartial(e)) || [];
     message.holderCount = object.holderCount ?? 0;
     message.reachedCount = object.reachedCount ?? 0;
+    return message;
+  },
+};
+
+function createBaseOfferRequest(): OfferRequest {
+  return { name: "", sessionId: "", owner: "", within: undefined };
+}
+
+export const OfferRequest: MessageFns<OfferRequest> = {
+  encode(message: OfferRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.owner !== "") {
+      writer.uint32(26).string(message.owner);
+    }
+    if (message.within !== undefined) {
+      Duration.encode(message.within, writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OfferRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOfferRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.owner = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.within = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<OfferRequest>): OfferRequest {
+    return OfferRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OfferRequest>): OfferRequest {
+    const message = createBaseOfferRequest();
+    message.name = object.name ?? "";
+    message.sessionId = object.sessionId ?? "";
+    message.owner = object.owner ?? "";
+    message.within = (object.within !== undefined && object.within !== null)
+      ? Duration.fromPartial(object.within)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseOfferResponse(): OfferResponse {
+  return { ticket: "", within: undefined };
+}
+
+export const OfferResponse: MessageFns<OfferResponse> = {
+  encode(message: OfferResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.ticket !== "") {
+      writer.uint32(10).string(message.ticket);
+    }
+    if (message.within !== undefined) {
+      Duration.encode(message.within, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OfferResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOfferResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.ticket = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.within = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<OfferResponse>): OfferResponse {
+    return OfferResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OfferResponse>): OfferResponse {
+    const message = createBaseOfferResponse();
+    message.ticket = object.ticket ?? "";
+    message.within = (object.within !== undefined && object.within !== null)
+      ? Duration.fromPartial(object.within)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseClaimRequest(): ClaimRequest {
+  return { name: "", sessionId: "", owner: "", ticket: "", lease: undefined };
+}
+
+export const ClaimRequest: MessageFns<ClaimRequest> = {
+  encode(message: ClaimRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.owner !== "") {
+      writer.uint32(26).string(message.owner);
+    }
+    if (message.ticket !== "") {
+      writer.uint32(34).string(message.ticket);
+    }
+    if (message.lease !== undefined) {
+      Duration.encode(message.lease, writer.uint32(42).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ClaimRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseClaimRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.owner = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.ticket = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.lease = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ClaimRequest>): ClaimRequest {
+    return ClaimRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ClaimRequest>): ClaimRequest {
+    const message = createBaseClaimRequest();
+    message.name = object.name ?? "";
+    message.sessionId = object.sessionId ?? "";
+    message.owner = object.owner ?? "";
+    message.ticket = object.ticket ?? "";
+    message.lease = (object.lease !== undefined && object.lease !== null)
+      ? Duration.fromPartial(object.lease)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseClaimResponse(): ClaimResponse {
+  return { grant: undefined };
+}
+
+export const ClaimResponse: MessageFns<ClaimResponse> = {
+  encode(message: ClaimResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.grant !== undefined) {
+      Grant.encode(message.grant, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ClaimResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseClaimResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.grant = Grant.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ClaimResponse>): ClaimResponse {
+    return ClaimResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ClaimResponse>): ClaimResponse {
+    const message = createBaseClaimResponse();
+    message.grant = (object.grant !== undefined && object.grant !== null) ? Grant.fromPartial(object.grant) : undefined;
+    return message;
+  },
+};
+
+function createBaseAwaitFreeRequest(): AwaitFreeRequest {
+  return { name: "", sessionId: "", waitTimeout: undefined };
+}
+
+export const AwaitFreeRequest: MessageFns<AwaitFreeRequest> = {
+  encode(message: AwaitFreeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.waitTimeout !== undefined) {
+      Duration.encode(message.waitTimeout, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AwaitFreeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAwaitFreeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.waitTimeout = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AwaitFreeRequest>): AwaitFreeRequest {
+    return AwaitFreeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AwaitFreeRequest>): AwaitFreeRequest {
+    const message = createBaseAwaitFreeRequest();
+    message.name = object.name ?? "";
+    message.sessionId = object.sessionId ?? "";
+    message.waitTimeout = (object.waitTimeout !== undefined && object.waitTimeout !== null)
+      ? Duration.fromPartial(object.waitTimeout)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseAwaitFreeResponse(): AwaitFreeResponse {
+  return { event: undefined };
+}
+
+export const AwaitFreeResponse: MessageFns<AwaitFreeResponse> = {
+  encode(message: AwaitFreeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.event?.$case) {
+      case "waiting":
+        Waiting.encode(message.event.value, writer.uint32(10).fork()).join();
+        break;
+      case "free":
+        LockFree.encode(message.event.value, writer.uint32(18).fork()).join();
+        break;
+      case "notFree":
+        NotGranted.encode(message.event.value, writer.uint32(26).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AwaitFreeResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAwaitFreeResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.event = { $case: "waiting", value: Waiting.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.event = { $case: "free", value: LockFree.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.event = { $case: "notFree", value: NotGranted.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AwaitFreeResponse>): AwaitFreeResponse {
+    return AwaitFreeResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AwaitFreeResponse>): AwaitFreeResponse {
+    const message = createBaseAwaitFreeResponse();
+    switch (object.event?.$case) {
+      case "waiting": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "waiting", value: Waiting.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "free": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "free", value: LockFree.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "notFree": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "notFree", value: NotGranted.fromPartial(object.event.value) };
+        }
+        break;
+      }
+    }
+    return message;
+  },
+};
+
+function createBaseWatchLockRequest(): WatchLockRequest {
+  return { name: "" };
+}
+
+export const WatchLockRequest: MessageFns<WatchLockRequest> = {
+  encode(message: WatchLockRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchLockRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchLockRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchLockRequest>): WatchLockRequest {
+    return WatchLockRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchLockRequest>): WatchLockRequest {
+    const message = createBaseWatchLockRequest();
+    message.name = object.name ?? "";
+    return message;
+  },
+};
+
+function createBaseWatchLockResponse(): WatchLockResponse {
+  return { event: undefined };
+}
+
+export const WatchLockResponse: MessageFns<WatchLockResponse> = {
+  encode(message: WatchLockResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.event?.$case) {
+      case "state":
+        LockState.encode(message.event.value, writer.uint32(10).fork()).join();
+        break;
+      case "granted":
+        LockGranted.encode(message.event.value, writer.uint32(18).fork()).join();
+        break;
+      case "ended":
+        LockEnded.encode(message.event.value, writer.uint32(26).fork()).join();
+        break;
+      case "free":
+        LockFree.encode(message.event.value, writer.uint32(34).fork()).join();
+        break;
+      case "waiters":
+        LockWaiters.encode(message.event.value, writer.uint32(42).fork()).join();
+        break;
+      case "gap":
+        LockGap.encode(message.event.value, writer.uint32(50).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchLockResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchLockResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.event = { $case: "state", value: LockState.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.event = { $case: "granted", value: LockGranted.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.event = { $case: "ended", value: LockEnded.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.event = { $case: "free", value: LockFree.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.event = { $case: "waiters", value: LockWaiters.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.event = { $case: "gap", value: LockGap.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchLockResponse>): WatchLockResponse {
+    return WatchLockResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchLockResponse>): WatchLockResponse {
+    const message = createBaseWatchLockResponse();
+    switch (object.event?.$case) {
+      case "state": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "state", value: LockState.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "granted": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "granted", value: LockGranted.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "ended": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "ended", value: LockEnded.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "free": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "free", value: LockFree.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "waiters": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "waiters", value: LockWaiters.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "gap": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "gap", value: LockGap.fromPartial(object.event.value) };
+        }
+        break;
+      }
+    }
+    return message;
+  },
+};
+
+function createBaseLockState(): LockState {
+  return { holders: [], holderCount: 0, waiterCount: 0, lastFencingToken: 0n };
+}
+
+export const LockState: MessageFns<LockState> = {
+  encode(message: LockState, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.holders) {
+      Holder.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.holderCount !== 0) {
+      writer.uint32(16).uint32(message.holderCount);
+    }
+    if (message.waiterCount !== 0) {
+      writer.uint32(24).uint32(message.waiterCount);
+    }
+    if (message.lastFencingToken !== 0n) {
+      if (BigInt.asUintN(64, message.lastFencingToken) !== message.lastFencingToken) {
+        throw new globalThis.Error("value provided for field message.lastFencingToken of type uint64 too large");
+      }
+      writer.uint32(32).uint64(message.lastFencingToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LockState {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLockState();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.holders.push(Holder.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.holderCount = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.waiterCount = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.lastFencingToken = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<LockState>): LockState {
+    return LockState.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<LockState>): LockState {
+    const message = createBaseLockState();
+    message.holders = object.holders?.map((e) => Holder.fromPartial(e)) || [];
+    message.holderCount = object.holderCount ?? 0;
+    message.waiterCount = object.waiterCount ?? 0;
+    message.lastFencingToken = (object.lastFencingToken !== undefined && object.lastFencingToken !== null)
+      ? BigInt(object.lastFencingToken)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseLockGranted(): LockGranted {
+  return { holder: undefined, fencingToken: 0n };
+}
+
+export const LockGranted: MessageFns<LockGranted> = {
+  encode(message: LockGranted, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.holder !== undefined) {
+      Holder.encode(message.holder, writer.uint32(10).fork()).join();
+    }
+    if (message.fencingToken !== 0n) {
+      if (BigInt.asUintN(64, message.fencingToken) !== message.fencingToken) {
+        throw new globalThis.Error("value provided for field message.fencingToken of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.fencingToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LockGranted {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLockGranted();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.holder = Holder.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.fencingToken = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<LockGranted>): LockGranted {
+    return LockGranted.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<LockGranted>): LockGranted {
+    const message = createBaseLockGranted();
+    message.holder = (object.holder !== undefined && object.holder !== null)
+      ? Holder.fromPartial(object.holder)
+      : undefined;
+    message.fencingToken = (object.fencingToken !== undefined && object.fencingToken !== null)
+      ? BigInt(object.fencingToken)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseLockEnded(): LockEnded {
+  return { holder: undefined, fencingToken: 0n, end: 0, detail: "" };
+}
+
+export const LockEnded: MessageFns<LockEnded> = {
+  encode(message: LockEnded, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.holder !== undefined) {
+      Holder.encode(message.holder, writer.uint32(10).fork()).join();
+    }
+    if (message.fencingToken !== 0n) {
+      if (BigInt.asUintN(64, message.fencingToken) !== message.fencingToken) {
+        throw new globalThis.Error("value provided for field message.fencingToken of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.fencingToken);
+    }
+    if (message.end !== 0) {
+      writer.uint32(24).int32(message.end);
+    }
+    if (message.detail !== "") {
+      writer.uint32(34).string(message.detail);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LockEnded {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLockEnded();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.holder = Holder.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.fencingToken = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.end = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.detail = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<LockEnded>): LockEnded {
+    return LockEnded.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<LockEnded>): LockEnded {
+    const message = createBaseLockEnded();
+    message.holder = (object.holder !== undefined && object.holder !== null)
+      ? Holder.fromPartial(object.holder)
+      : undefined;
+    message.fencingToken = (object.fencingToken !== undefined && object.fencingToken !== null)
+      ? BigInt(object.fencingToken)
+      : 0n;
+    message.end = object.end ?? 0;
+    message.detail = object.detail ?? "";
+    return message;
+  },
+};
+
+function createBaseLockWaiters(): LockWaiters {
+  return { waiterCount: 0 };
+}
+
+export const LockWaiters: MessageFns<LockWaiters> = {
+  encode(message: LockWaiters, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.waiterCount !== 0) {
+      writer.uint32(8).uint32(message.waiterCount);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LockWaiters {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLockWaiters();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.waiterCount = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<LockWaiters>): LockWaiters {
+    return LockWaiters.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<LockWaiters>): LockWaiters {
+    const message = createBaseLockWaiters();
+    message.waiterCount = object.waiterCount ?? 0;
+    return message;
+  },
+};
+
+function createBaseLockGap(): LockGap {
+  return { reason: 0 };
+}
+
+export const LockGap: MessageFns<LockGap> = {
+  encode(message: LockGap, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.reason !== 0) {
+      writer.uint32(8).int32(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LockGap {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLockGap();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.reason = reader.int32() as any;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<LockGap>): LockGap {
+    return LockGap.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<LockGap>): LockGap {
+    const message = createBaseLockGap();
+    message.reason = object.reason ?? 0;
+    return message;
+  },
+};
+
+function createBaseLockFree(): LockFree {
+  return { lastFencingToken: 0n };
+}
+
+export const LockFree: MessageFns<LockFree> = {
+  encode(message: LockFree, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.lastFencingToken !== 0n) {
+      if (BigInt.asUintN(64, message.lastFencingToken) !== message.lastFencingToken) {
+        throw new globalThis.Error("value provided for field message.lastFencingToken of type uint64 too large");
+      }
+      writer.uint32(8).uint64(message.lastFencingToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LockFree {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLockFree();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.lastFencingToken = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<LockFree>): LockFree {
+    return LockFree.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<LockFree>): LockFree {
+    const message = createBaseLockFree();
+    message.lastFencingToken = (object.lastFencingToken !== undefined && object.lastFencingToken !== null)
+      ? BigInt(object.lastFencingToken)
+      : 0n;
     return message;
   },
 };

@@ -23,12 +23,18 @@ import {
   AcquireAllResponse,
   AcquireRequest,
   AcquireResponse,
+  AwaitFreeRequest,
+  AwaitFreeResponse,
   CheckTokenRequest,
   CheckTokenResponse,
+  ClaimRequest,
+  ClaimResponse,
   DescribeRequest,
   DescribeResponse,
   ExplainRequest,
   ExplainResponse,
+  OfferRequest,
+  OfferResponse,
   ReleaseAllRequest,
   ReleaseAllResponse,
   ReleaseRequest,
@@ -41,6 +47,8 @@ import {
   TryAcquireAllResponse,
   TryAcquireRequest,
   TryAcquireResponse,
+  WatchLockRequest,
+  WatchLockResponse,
 } from "./lock.js";
 import { SessionRequest, SessionResponse } from "./session.js";
 
@@ -76,7 +84,7 @@ export const protobufFileName = "lockkeeper/v1/lock_service.proto";
  * FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
  * key belongs to another program.
  * UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
- * notes or hold_at_least.
+ * notes, hold_at_least or lock_delay.
  * INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
  */
 export type LockServiceService = typeof LockServiceService;
@@ -267,6 +275,51 @@ export const LockServiceService = {
     responseDeserialize: (value: Buffer): ExplainResponse => ExplainResponse.decode(value),
   },
   /**
+   * Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+   * `waiting` at once and when what is known of the holder changes. The last message is exactly one
+   * `free` or `not_free`; then the stream ends OK. Read-only.
+   *
+   * Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+   * by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+   * moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+   * limits and quotas of waiters. The caller needs the right to describe the name.
+   * A repeat waits again.
+   *
+   * Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+   */
+  awaitFree: {
+    path: "/lockkeeper.v1.LockService/AwaitFree" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: AwaitFreeRequest): Buffer => Buffer.from(AwaitFreeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): AwaitFreeRequest => AwaitFreeRequest.decode(value),
+    responseSerialize: (value: AwaitFreeResponse): Buffer => Buffer.from(AwaitFreeResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): AwaitFreeResponse => AwaitFreeResponse.decode(value),
+  },
+  /**
+   * Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+   * its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+   * lock is watched, the coordinator reads it after each announced release, after each event of its
+   * own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+   * every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+   * always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+   * fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+   * caller needs the right to describe the name, and the stream ends when it loses that.
+   * A repeat starts with the state at that time.
+   *
+   * Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+   * the stream when the coordinator shuts down.
+   */
+  watchLock: {
+    path: "/lockkeeper.v1.LockService/WatchLock" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: WatchLockRequest): Buffer => Buffer.from(WatchLockRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): WatchLockRequest => WatchLockRequest.decode(value),
+    responseSerialize: (value: WatchLockResponse): Buffer => Buffer.from(WatchLockResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): WatchLockResponse => WatchLockResponse.decode(value),
+  },
+  /**
    * Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
    * for resources that cannot compare tokens themselves. The answer reflects the moment the store
    * was read; a newer grant can follow at any time.
@@ -308,6 +361,46 @@ export const LockServiceService = {
     responseSerialize: (value: RequestYieldResponse): Buffer =>
       Buffer.from(RequestYieldResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RequestYieldResponse => RequestYieldResponse.decode(value),
+  },
+  /**
+   * Makes a ticket with which another session, on any coordinator with the same `session.secret`,
+   * can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
+   * it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
+   * ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
+   * with one hold.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
+   * with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
+   */
+  offer: {
+    path: "/lockkeeper.v1.LockService/Offer" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: OfferRequest): Buffer => Buffer.from(OfferRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): OfferRequest => OfferRequest.decode(value),
+    responseSerialize: (value: OfferResponse): Buffer => Buffer.from(OfferResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): OfferResponse => OfferResponse.decode(value),
+  },
+  /**
+   * Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
+   * larger fencing token, so what the former holder still sends can be refused. Its session receives
+   * `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
+   * is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
+   * lease; a repeat is refused.
+   *
+   * Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
+   * ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
+   * claimed), `unfit` (the holder has several holds by now, or the lock has `hold_at_least` or a
+   * `lock_delay`, or the claimer holds it itself). Nothing has changed then.
+   */
+  claim: {
+    path: "/lockkeeper.v1.LockService/Claim" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ClaimRequest): Buffer => Buffer.from(ClaimRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ClaimRequest => ClaimRequest.decode(value),
+    responseSerialize: (value: ClaimResponse): Buffer => Buffer.from(ClaimResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ClaimResponse => ClaimResponse.decode(value),
   },
 } as const;
 
@@ -417,6 +510,35 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    */
   explain: handleUnaryCall<ExplainRequest, ExplainResponse>;
   /**
+   * Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+   * `waiting` at once and when what is known of the holder changes. The last message is exactly one
+   * `free` or `not_free`; then the stream ends OK. Read-only.
+   *
+   * Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+   * by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+   * moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+   * limits and quotas of waiters. The caller needs the right to describe the name.
+   * A repeat waits again.
+   *
+   * Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+   */
+  awaitFree: handleServerStreamingCall<AwaitFreeRequest, AwaitFreeResponse>;
+  /**
+   * Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+   * its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+   * lock is watched, the coordinator reads it after each announced release, after each event of its
+   * own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+   * every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+   * always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+   * fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+   * caller needs the right to describe the name, and the stream ends when it loses that.
+   * A repeat starts with the state at that time.
+   *
+   * Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+   * the stream when the coordinator shuts down.
+   */
+  watchLock: handleServerStreamingCall<WatchLockRequest, WatchLockResponse>;
+  /**
    * Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
    * for resources that cannot compare tokens themselves. The answer reflects the moment the store
    * was read; a newer grant can follow at any time.
@@ -442,6 +564,30 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
    */
   requestYield: handleUnaryCall<RequestYieldRequest, RequestYieldResponse>;
+  /**
+   * Makes a ticket with which another session, on any coordinator with the same `session.secret`,
+   * can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
+   * it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
+   * ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
+   * with one hold.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
+   * with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
+   */
+  offer: handleUnaryCall<OfferRequest, OfferResponse>;
+  /**
+   * Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
+   * larger fencing token, so what the former holder still sends can be refused. Its session receives
+   * `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
+   * is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
+   * lease; a repeat is refused.
+   *
+   * Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
+   * ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
+   * claimed), `unfit` (the holder has several holds by now, or the lock has `hold_at_least` or a
+   * `lock_delay`, or the claimer holds it itself). Nothing has changed then.
+   */
+  claim: handleUnaryCall<ClaimRequest, ClaimResponse>;
 }
 
 export interface LockServiceClient extends Client {
@@ -660,6 +806,45 @@ export interface LockServiceClient extends Client {
     callback: (error: ServiceError | null, response: ExplainResponse) => void,
   ): ClientUnaryCall;
   /**
+   * Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
+   * `waiting` at once and when what is known of the holder changes. The last message is exactly one
+   * `free` or `not_free`; then the stream ends OK. Read-only.
+   *
+   * Success: the lock was free at a moment between the call and the answer. Any owner may hold it
+   * by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
+   * moment only may be missed. The call is in no queue and delays no waiter. It counts for the
+   * limits and quotas of waiters. The caller needs the right to describe the name.
+   * A repeat waits again.
+   *
+   * Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
+   */
+  awaitFree(request: AwaitFreeRequest, options?: Partial<CallOptions>): ClientReadableStream<AwaitFreeResponse>;
+  awaitFree(
+    request: AwaitFreeRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<AwaitFreeResponse>;
+  /**
+   * Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
+   * its state, then each grant, each end of a grant, and the number of waiters, in order. While a
+   * lock is watched, the coordinator reads it after each announced release, after each event of its
+   * own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
+   * every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
+   * always seen. What begins and ends between two reads is not: `gap` reports it if the newest
+   * fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
+   * caller needs the right to describe the name, and the stream ends when it loses that.
+   * A repeat starts with the state at that time.
+   *
+   * Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
+   * the stream when the coordinator shuts down.
+   */
+  watchLock(request: WatchLockRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchLockResponse>;
+  watchLock(
+    request: WatchLockRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchLockResponse>;
+  /**
    * Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
    * for resources that cannot compare tokens themselves. The answer reflects the moment the store
    * was read; a newer grant can follow at any time.
@@ -712,6 +897,58 @@ export interface LockServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RequestYieldResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Makes a ticket with which another session, on any coordinator with the same `session.secret`,
+   * can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
+   * it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
+   * ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
+   * with one hold.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
+   * with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
+   */
+  offer(
+    request: OfferRequest,
+    callback: (error: ServiceError | null, response: OfferResponse) => void,
+  ): ClientUnaryCall;
+  offer(
+    request: OfferRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: OfferResponse) => void,
+  ): ClientUnaryCall;
+  offer(
+    request: OfferRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: OfferResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
+   * larger fencing token, so what the former holder still sends can be refused. Its session receives
+   * `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
+   * is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
+   * lease; a repeat is refused.
+   *
+   * Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
+   * ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
+   * claimed), `unfit` (the holder has several holds by now, or the lock has `hold_at_least` or a
+   * `lock_delay`, or the claimer holds it itself). Nothing has changed then.
+   */
+  claim(
+    request: ClaimRequest,
+    callback: (error: ServiceError | null, response: ClaimResponse) => void,
+  ): ClientUnaryCall;
+  claim(
+    request: ClaimRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ClaimResponse) => void,
+  ): ClientUnaryCall;
+  claim(
+    request: ClaimRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ClaimResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -32,14 +32,20 @@ import {
 import {
   AcquireAllRequest,
   AcquireRequest,
+  AwaitFreeRequest,
   CheckTokenRequest,
   CheckTokenResponse,
+  ClaimRequest,
+  ClaimResponse,
   DescribeRequest,
   DescribeResponse,
   ExplainRequest,
   ExplainResponse,
   GrantedAll,
+  LockFree,
   NotGranted,
+  OfferRequest,
+  OfferResponse,
   ReleaseAllRequest,
   ReleaseAllResponse,
   ReleaseRequest,
@@ -224,6 +230,18 @@ export interface SessionRequest {
     | //
     /** Same as LockService.Explain; answered by `explained`. */
     { $case: "explain"; value: ExplainRequest }
+    | //
+    /** Same as LockService.Offer; answered by `offered`. */
+    { $case: "offer"; value: OfferRequest }
+    | //
+    /** Same as LockService.Claim; answered by `claimed`. */
+    { $case: "claim"; value: ClaimRequest }
+    | //
+    /**
+     * Same as LockService.AwaitFree; answered by any number of `waiting`, then one `lock_free` or
+     * `not_granted`.
+     */
+    { $case: "awaitFree"; value: AwaitFreeRequest }
     | undefined;
   /**
    * The trace context of an operation, in the format of the W3C `traceparent` header. A unary call
@@ -331,13 +349,13 @@ export interface SessionResponse {
      */
     { $case: "goingAway"; value: SessionGoingAway }
     | //
-    /** Answers acquire and campaign, possibly several times. */
+    /** Answers acquire, campaign and await_free, possibly several times. */
     { $case: "waiting"; value: Waiting }
     | //
     /** Ends acquire. */
     { $case: "granted"; value: Grant }
     | //
-    /** Ends acquire, acquire_all and campaign. */
+    /** Ends acquire, acquire_all, campaign and await_free. */
     { $case: "notGranted"; value: NotGranted }
     | //
     /** Answers try_acquire. */
@@ -441,6 +459,15 @@ export interface SessionResponse {
      * grant stays valid. After a broken stream the notice can be sent again.
      */
     { $case: "yieldRequested"; value: YieldRequested }
+    | //
+    /** Answers offer. */
+    { $case: "offered"; value: OfferResponse }
+    | //
+    /** Answers claim. */
+    { $case: "claimed"; value: ClaimResponse }
+    | //
+    /** Ends await_free. */
+    { $case: "lockFree"; value: LockFree }
     | undefined;
 }
 
@@ -651,6 +678,15 @@ export const SessionRequest: MessageFns<SessionRequest> = {
         break;
       case "explain":
         ExplainRequest.encode(message.request.value, writer.uint32(482).fork()).join();
+        break;
+      case "offer":
+        OfferRequest.encode(message.request.value, writer.uint32(570).fork()).join();
+        break;
+      case "claim":
+        ClaimRequest.encode(message.request.value, writer.uint32(578).fork()).join();
+        break;
+      case "awaitFree":
+        AwaitFreeRequest.encode(message.request.value, writer.uint32(642).fork()).join();
         break;
     }
     if (message.traceparent !== "") {
@@ -926,6 +962,30 @@ export const SessionRequest: MessageFns<SessionRequest> = {
             message.request = { $case: "explain", value: ExplainRequest.decode(reader, reader.uint32()) };
             continue;
           }
+          case 71: {
+            if (tag !== 570) {
+              break;
+            }
+
+            message.request = { $case: "offer", value: OfferRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 72: {
+            if (tag !== 578) {
+              break;
+            }
+
+            message.request = { $case: "claim", value: ClaimRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 80: {
+            if (tag !== 642) {
+              break;
+            }
+
+            message.request = { $case: "awaitFree", value: AwaitFreeRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
           case 40: {
             if (tag !== 322) {
               break;
@@ -1136,6 +1196,24 @@ export const SessionRequest: MessageFns<SessionRequest> = {
       case "explain": {
         if (object.request?.value !== undefined && object.request?.value !== null) {
           message.request = { $case: "explain", value: ExplainRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "offer": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "offer", value: OfferRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "claim": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "claim", value: ClaimRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "awaitFree": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "awaitFree", value: AwaitFreeRequest.fromPartial(object.request.value) };
         }
         break;
       }
@@ -1625,6 +1703,15 @@ export const SessionResponse: MessageFns<SessionResponse> = {
       case "yieldRequested":
         YieldRequested.encode(message.response.value, writer.uint32(562).fork()).join();
         break;
+      case "offered":
+        OfferResponse.encode(message.response.value, writer.uint32(570).fork()).join();
+        break;
+      case "claimed":
+        ClaimResponse.encode(message.response.value, writer.uint32(578).fork()).join();
+        break;
+      case "lockFree":
+        LockFree.encode(message.response.value, writer.uint32(642).fork()).join();
+        break;
     }
     return writer;
   },
@@ -1990,6 +2077,30 @@ export const SessionResponse: MessageFns<SessionResponse> = {
             message.response = { $case: "yieldRequested", value: YieldRequested.decode(reader, reader.uint32()) };
             continue;
           }
+          case 71: {
+            if (tag !== 570) {
+              break;
+            }
+
+            message.response = { $case: "offered", value: OfferResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 72: {
+            if (tag !== 578) {
+              break;
+            }
+
+            message.response = { $case: "claimed", value: ClaimResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 80: {
+            if (tag !== 642) {
+              break;
+            }
+
+            message.response = { $case: "lockFree", value: LockFree.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2273,6 +2384,24 @@ export const SessionResponse: MessageFns<SessionResponse> = {
       case "yieldRequested": {
         if (object.response?.value !== undefined && object.response?.value !== null) {
           message.response = { $case: "yieldRequested", value: YieldRequested.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "offered": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "offered", value: OfferResponse.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "claimed": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "claimed", value: ClaimResponse.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "lockFree": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "lockFree", value: LockFree.fromPartial(object.response.value) };
         }
         break;
       }

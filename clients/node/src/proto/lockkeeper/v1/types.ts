@@ -60,6 +60,8 @@ export enum LostReason {
    * it when the time was over.
    */
   PREEMPTED = 6,
+  /** HANDED_OVER - The holder offered the lock (LockService.Offer), and another session has claimed it. */
+  HANDED_OVER = 7,
   UNRECOGNIZED = -1,
 }
 
@@ -176,7 +178,10 @@ export interface Holder {
    * Unspecified for a holder of permits.
    */
   mode: LockMode;
-  /** The remaining lease. Unset if the hold has no time to live. */
+  /**
+   * The remaining lease, without the `lock_delay` of the hold; zero if only that is left. Unset if
+   * the hold has no time to live.
+   */
   remainingLease?:
     | Duration
     | undefined;

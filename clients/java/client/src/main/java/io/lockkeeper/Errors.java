@@ -50,6 +50,7 @@ final class Errors {
             case FORCE_RELEASED -> "an operator force-released it";
             case CLOCK_STEPPED -> "the store's clock stepped and ended its lease";
             case PREEMPTED -> "it was preempted";
+            case HANDED_OVER -> "it was handed over";
             case UNSPECIFIED -> "the session is over";
         };
     }

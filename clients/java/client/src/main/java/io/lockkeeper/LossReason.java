@@ -17,7 +17,9 @@ public enum LossReason {
     /** The store's clock stepped forward, which ended the lease before its time. */
     CLOCK_STEPPED,
     /** The lock was preempted; the detail has the reason. */
-    PREEMPTED;
+    PREEMPTED,
+    /** Another session claimed a ticket for the lock and holds it. */
+    HANDED_OVER;
 
     static LossReason of(LostReason reason) {
         return switch (reason) {
@@ -27,6 +29,7 @@ public enum LossReason {
             case LOST_REASON_FORCE_RELEASED -> FORCE_RELEASED;
             case LOST_REASON_CLOCK_STEPPED -> CLOCK_STEPPED;
             case LOST_REASON_PREEMPTED -> PREEMPTED;
+            case LOST_REASON_HANDED_OVER -> HANDED_OVER;
             default -> UNSPECIFIED;
         };
     }
