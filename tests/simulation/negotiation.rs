@@ -208,10 +208,16 @@ impl Life<'_> {
             let claim = Operation::Claim(Claim { acquire, ticket });
             (scenario::ask(&self.node, claim).await, Some(token))
         } else {
-            acquire.hold_at_least = period(dice, 3000);
-            acquire.lock_delay = period(dice, 3000);
-            let least = acquire.hold_at_least.map_or(Duration::ZERO, Lease::get);
-            let delay = acquire.lock_delay.map_or(Duration::ZERO, Lease::get);
+            acquire.hold_at_least = period(dice, 3000).map(Box::new);
+            acquire.lock_delay = period(dice, 3000).map(Box::new);
+            let least = acquire
+                .hold_at_least
+                .as_deref()
+                .map_or(Duration::ZERO, |it| it.get());
+            let delay = acquire
+                .lock_delay
+                .as_deref()
+                .map_or(Duration::ZERO, |it| it.get());
             let answer = scenario::ask(&self.node, Operation::Acquire(acquire)).await;
             return Self::granted(answer, asked, (least, delay), None);
         };

@@ -17,7 +17,7 @@ use crate::{
     owner_lock::OwnerLock,
     repeat::expect_valid,
     session::{held::Lost, session::Session},
-    types::{Grant, GrantKey, HolderKnown, Invalid, Lease, OnDisconnect, hold_of, safe_until},
+    types::{Grant, GrantKey, HolderKnown, Invalid, OnDisconnect, hold_of, safe_until},
     waiters::queue::QueueTicket,
 };
 
@@ -159,8 +159,8 @@ async fn ask(
     let hold = prepared.hold(request);
     let identity = Attempt {
         note: request.note.as_deref(),
-        least: request.hold_at_least.map(Lease::get),
-        delay: request.lock_delay.map(Lease::get),
+        least: request.hold_at_least.as_deref().map(|it| it.get()),
+        delay: request.lock_delay.as_deref().map(|it| it.get()),
         ..prepared.identity()
     };
     let acquired = scripts.acquire(hold, prepared.lease, identity, refusal);
@@ -202,7 +202,12 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
     let reserved = core.reserve(&request.account, usize::from(!is_known))?;
     let lease = core.lease_of_new(session.as_ref(), request.lease);
     // So a crash does not free it earlier either.
-    let lease = lease.max(request.hold_at_least.map_or(Duration::ZERO, Lease::get));
+    let lease = lease.max(
+        request
+            .hold_at_least
+            .as_deref()
+            .map_or(Duration::ZERO, |it| it.get()),
+    );
     let attempt = core.attempts.next();
     // If the owner's holds are unknown, only a record shows later whether this attempt ran.
     let own_record = known_holds.is_none().then(|| attempt.clone());

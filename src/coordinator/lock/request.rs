@@ -30,10 +30,11 @@ pub struct Acquire {
     pub min_replica_acks: u32,
     /// What the owner says of its hold.
     pub note: Option<Arc<Note>>,
-    /// How long the lock is held at least, also after a release or a crash.
-    pub hold_at_least: Option<Lease>,
+    /// How long the lock is held at least, also after a release or a crash. Boxed: every wait
+    /// would carry it, and it is rare.
+    pub hold_at_least: Option<Box<Lease>>,
     /// For how long after its lease nobody gets the lock, unless it is released before.
-    pub lock_delay: Option<Lease>,
+    pub lock_delay: Option<Box<Lease>>,
     /// Whether its wait ends if it is the youngest of a deadlock that may.
     pub end_on_deadlock: bool,
     /// The caller, whose quota the grant takes.

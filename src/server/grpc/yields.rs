@@ -28,7 +28,7 @@ impl Requests<'_> {
         field: &'static str,
         period: Option<prost_types::Duration>,
         mode: Mode,
-    ) -> Result<Option<Lease>, Error> {
+    ) -> Result<Option<Box<Lease>>, Error> {
         let Some(period) = period else {
             return Ok(None);
         };
@@ -38,7 +38,7 @@ impl Requests<'_> {
         }
         let period = duration(field, period)?;
         let period = Lease::named(field, period, self.coordinator.limits())?;
-        Ok(Some(period))
+        Ok(Some(Box::new(period)))
     }
 
     pub(super) fn request_yield(
