@@ -114,8 +114,8 @@ class LockLost(Error):
         #: The lock or the semaphore.
         self.name = name
         #: ``"EXPIRED"``, ``"TAKEN_OVER"``, ``"STORE_UNREACHABLE"``, ``"FORCE_RELEASED"``,
-        #: ``"CLOCK_STEPPED"``, ``"PREEMPTED"``, ``"HANDED_OVER"``, or ``"UNSPECIFIED"`` if the session
-        #: has ended.
+        #: ``"CLOCK_STEPPED"``, ``"PREEMPTED"``, ``"HANDED_OVER"``, or ``"UNSPECIFIED"`` if the
+        #: session has ended.
         self.reason = reason
         #: The fencing token of the lost grant; 0 for permits.
         self.fencing_token = fencing_token
