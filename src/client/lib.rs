@@ -40,4 +40,6 @@ pub use self::{
     transport_error::of_status as why_broken,
     validity::YieldRequest,
 };
-pub use lockkeeper_api::pb::{LockMode, LostReason, NotGrantedReason, Note};
+pub use lockkeeper_api::pb::{
+    LockMode, LostReason, NotGrantedReason, Note, TransferRequest, TransferResponse,
+};

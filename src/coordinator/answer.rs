@@ -25,6 +25,7 @@ use crate::{
     },
     types::{Grant, LockName, PermitGrant},
     why::Explanation,
+    yields::YieldRequested,
 };
 
 /// The answer to an operation. Every operation ends with exactly one answer that is not about a
@@ -99,6 +100,8 @@ pub enum Answer {
     Proclaimed(u64),
     /// The owner's remaining holds after a resignation.
     Resigned(u32),
+    /// Whether a leader was asked to yield.
+    TransferRequested(YieldRequested),
     /// The leader of an election.
     LeaderSeen(LeaderSeen),
     /// The operation has no outcome.

@@ -71,6 +71,9 @@ pub enum Error {
     /// A grant cannot be offered, or a ticket not be claimed.
     #[error("the ticket is refused: {}", .0.describe())]
     TicketRefused(TicketRefused),
+    /// The candidate of a transfer does not wait for the leadership.
+    #[error("no such candidate waits to lead")]
+    CandidateNotWaiting,
     /// The number of permits was never set.
     #[error("the semaphore has no number of permits yet")]
     SemaphoreNotFound,

@@ -75,7 +75,7 @@ pub use self::{
     election::{
         observe::Observer,
         outcome::{Elected, LeaderSeen, Leadership, Observed},
-        request::{Campaign, ElectionValue, Proclaim},
+        request::{Campaign, ElectionValue, Proclaim, Transfer},
     },
     end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},

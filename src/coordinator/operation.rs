@@ -16,7 +16,7 @@ use crate::{
     election::{
         lead,
         outcome::{Elected, LeaderSeen},
-        request::{Campaign, Proclaim},
+        request::{Campaign, Proclaim, Transfer},
     },
     error::Error,
     latch::{self, AwaitLatch, CountDown, LatchDescription, LatchNotOpened, LatchOpened, SetCount},
@@ -46,6 +46,7 @@ use crate::{
     summary::{Counts, Subject, Summary},
     types::{Grant, LockName, PermitGrant},
     why::{self, Explanation},
+    yields::YieldRequested,
 };
 
 /// Makes, of the rows of the table, the variants of [`Operation`], the methods of [`Coordinator`]
@@ -300,6 +301,10 @@ operations! {
             lead::resign(core, it),
             Subject::of(&it.name).in_mode(it.mode).by(&it.owner).counts(Counts::Releases(1)),
             |_| Summary::Released { not_held: 0 }
+        }
+        /// Asks a leader to resign in favour of a candidate.
+        transfer: Transfer(Transfer) -> TransferRequested(YieldRequested) {
+            lead::transfer(core, it), Subject::of(&it.ask.name), |_| Summary::Answered
         }
         /// Makes a ticket by which another session can take a lock over.
         offer: Offer(Offer) -> Offered(Offered) {

@@ -91,7 +91,7 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
-    async fn request_yield(
+    pub(crate) async fn request_yield(
         self: &Arc<Self>,
         request: RequestYield,
     ) -> Result<YieldRequested, Error> {

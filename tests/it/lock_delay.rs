@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{self, LockMode, OnDisconnect, session_request::Request};
+use lockkeeper_api::pb::{
+    self, LockMode, OnDisconnect, session_request::Request, session_response::Response,
+};
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
@@ -86,6 +88,39 @@ async fn a_release_and_a_closed_session_free_it_at_once() {
         holder(&world, mode).await.close().await.unwrap();
         assert!(waited(&world, mode).await < secs(6), "{mode:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_crash_of_a_leader_nobody_leads_for_the_lease_and_the_delay() {
+    let campaign = pb::CampaignRequest {
+        name: "a".to_owned(),
+        lock_delay: Some(proto(secs(60))),
+        ..pb::CampaignRequest::default()
+    };
+    for resigns in [false, true] {
+        let world = World::of(2);
+        let mut client = world.client(0).await;
+        let mut session = client.open().await;
+        let op = session.send(Request::Campaign(campaign.clone()));
+        assert!(matches!(session.end(op).await, Response::Elected(_)));
+        if resigns {
+            assert!(session.release("a").await.released);
+        } else {
+            client.cut();
+        }
+        let after = waited(&world, LockMode::Fair).await;
+        let (least, most) = if resigns { (0, 1) } else { (88, 92) };
+        assert!(after >= secs(least) && after < secs(most), "{after:?}");
+    }
+    let releases = pb::OpenSession {
+        on_disconnect: OnDisconnect::Release.into(),
+        ..pb::OpenSession::default()
+    };
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open_with(releases).await.unwrap();
+    let op = session.send(Request::Campaign(campaign));
+    assert_eq!(session.expect_failed(op).await, "INVALID_LOCK_DELAY");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2645,6 +2645,10 @@ pub struct CampaignRequest {
     /// characters.
     #[prost(string, tag = "9")]
     pub value: ::prost::alloc::string::String,
+    /// For how long nobody can lead after a loss of the leadership that was no resignation; as in
+    /// AcquireRequest.
+    #[prost(message, optional, tag = "10")]
+    pub lock_delay: ::core::option::Option<::prost_types::Duration>,
 }
 /// See ElectionService.Campaign.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2731,6 +2735,46 @@ pub struct ResignResponse {
     /// The number of holds that the caller has left on the election's lock.
     #[prost(uint32, tag = "2")]
     pub hold_count: u32,
+}
+/// See ElectionService.Transfer. Fields follow the rules of RequestYieldRequest unless stated
+/// otherwise.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TransferRequest {
+    /// The election's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The candidate that leads next, by its `owner` in CampaignRequest, or by its `owner` or
+    /// `session_digest` as Describe shows it. If several candidates fit, the first of them. Empty: the
+    /// first in line.
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    /// Why, for the leader. Empty: a text that says that the leadership is transferred.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    /// How long the request to the leader stands.
+    #[prost(message, optional, tag = "4")]
+    pub within: ::core::option::Option<::prost_types::Duration>,
+    /// A name of the caller, for the leader.
+    #[prost(string, tag = "5")]
+    pub client_name: ::prost::alloc::string::String,
+    /// Whether to take the leadership from a leader that still leads when the request ends.
+    #[prost(bool, tag = "6")]
+    pub preempt: bool,
+    /// With `preempt`: for how long then nobody else leads.
+    #[prost(message, optional, tag = "7")]
+    pub grace_period: ::core::option::Option<::prost_types::Duration>,
+}
+/// See ElectionService.Transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TransferResponse {
+    /// Whether a leader, or another holder of the election's lock, is in office. If not, the candidate
+    /// leads at once.
+    #[prost(bool, tag = "1")]
+    pub held: bool,
+    /// Whether the leader has the request. If not, the candidate leads when the leadership ends; see
+    /// RequestYieldResponse.unreached.
+    #[prost(bool, tag = "2")]
+    pub reached: bool,
 }
 /// See ElectionService.Leader.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3007,6 +3051,43 @@ pub mod election_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.ElectionService", "Resign"));
             self.inner.unary(req, path, codec).await
         }
+        /// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
+        /// the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
+        /// can come to an end and resign. Then the candidate leads, in a new term. The order of the other
+        /// candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
+        /// when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
+        /// its lease ends; the call then requires the right `preempt` instead of `acquire`.
+        ///
+        /// Success: the candidate is the first in line, and the request was sent. It stays the first, also
+        /// if the leader does not resign, until it leads, stops waiting, or another one is put first.
+        /// A repeat is another request. After an error the candidate can be the first in line.
+        ///
+        /// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
+        /// for example because it leads already; and those of LockService.RequestYield.
+        pub async fn transfer(
+            &mut self,
+            request: impl tonic::IntoRequest<super::TransferRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::TransferResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.ElectionService/Transfer",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.ElectionService", "Transfer"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Returns the leader at the moment the store was read. Read-only.
         pub async fn leader(
             &mut self,
@@ -3121,6 +3202,26 @@ pub mod election_service_server {
             &self,
             request: tonic::Request<super::ResignRequest>,
         ) -> std::result::Result<tonic::Response<super::ResignResponse>, tonic::Status>;
+        /// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
+        /// the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
+        /// can come to an end and resign. Then the candidate leads, in a new term. The order of the other
+        /// candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
+        /// when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
+        /// its lease ends; the call then requires the right `preempt` instead of `acquire`.
+        ///
+        /// Success: the candidate is the first in line, and the request was sent. It stays the first, also
+        /// if the leader does not resign, until it leads, stops waiting, or another one is put first.
+        /// A repeat is another request. After an error the candidate can be the first in line.
+        ///
+        /// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
+        /// for example because it leads already; and those of LockService.RequestYield.
+        async fn transfer(
+            &self,
+            request: tonic::Request<super::TransferRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::TransferResponse>,
+            tonic::Status,
+        >;
         /// Returns the leader at the moment the store was read. Read-only.
         async fn leader(
             &self,
@@ -3348,6 +3449,51 @@ pub mod election_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ResignSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.ElectionService/Transfer" => {
+                    #[allow(non_camel_case_types)]
+                    struct TransferSvc<T: ElectionService>(pub Arc<T>);
+                    impl<
+                        T: ElectionService,
+                    > tonic::server::UnaryService<super::TransferRequest>
+                    for TransferSvc<T> {
+                        type Response = super::TransferResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::TransferRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ElectionService>::transfer(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = TransferSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -4647,7 +4793,7 @@ pub struct SessionRequest {
     /// refused.
     #[prost(
         oneof = "session_request::Request",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60, 71, 72, 80"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60, 71, 72, 80, 81"
     )]
     pub request: ::core::option::Option<session_request::Request>,
 }
@@ -4767,6 +4913,9 @@ pub mod session_request {
         /// `not_granted`.
         #[prost(message, tag = "80")]
         AwaitFree(super::AwaitFreeRequest),
+        /// Same as ElectionService.Transfer; answered by `transfer_requested`.
+        #[prost(message, tag = "81")]
+        Transfer(super::TransferRequest),
     }
 }
 /// OpenSession opens a new session.
@@ -4831,7 +4980,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70, 71, 72, 80"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60, 70, 71, 72, 80, 81"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -4979,6 +5128,9 @@ pub mod session_response {
         /// Ends await_free.
         #[prost(message, tag = "80")]
         LockFree(super::LockFree),
+        /// Answers transfer.
+        #[prost(message, tag = "81")]
+        TransferRequested(super::TransferResponse),
     }
 }
 /// SessionOpened is the first answer on a stream: the session is live.

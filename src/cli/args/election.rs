@@ -1,11 +1,13 @@
 //! Arguments of `elect` and `election`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 
 use super::{
-    common::{CommonArgs, Mode, NameArgs, TEMPLATE},
+    common::{CommonArgs, Mode, NameArgs, TEMPLATE, duration, period},
     multi::MoreLocks,
-    run::{HowArgs, RunArgs},
+    run::{HowArgs, OWNER, RunArgs},
 };
 use crate::exit;
 
@@ -33,6 +35,13 @@ pub struct ElectArgs {
         hide_default_value = true
     )]
     pub(crate) value: String,
+    /// The name of this candidate, for `lockkeeper election transfer --to`.
+    #[arg(long, value_name = "NAME", default_value = OWNER)]
+    pub(crate) candidate: String,
+    /// For how long nobody leads if the leadership is lost without a resignation, for example by a
+    /// crash; so that what CMD had begun can come to an end.
+    #[arg(long, value_name = "DURATION", value_parser = period)]
+    pub(crate) lock_delay: Option<Duration>,
     #[command(flatten)]
     pub(crate) how: HowArgs,
 }
@@ -51,6 +60,50 @@ Examples:
   lockkeeper election watch scheduler
   lockkeeper election watch scheduler --output json | jq --unbuffered .leader.value")]
     Watch(WatchElectionArgs),
+    /// Ask the leader to resign in favour of a candidate.
+    #[command(before_help = "\
+Examples:
+  lockkeeper election transfer scheduler --to node-2
+  lockkeeper election transfer scheduler --within 1m --preempt")]
+    Transfer(TransferArgs),
+}
+
+/// See [`ElectionCommand::Transfer`].
+#[derive(Args, Debug)]
+pub struct TransferArgs {
+    /// The name of the election.
+    pub(crate) name: String,
+    /// The candidate that leads next: its --candidate, or its owner or session_digest in `describe`
+    /// [default: the first in line].
+    #[arg(
+        long,
+        value_name = "CANDIDATE",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) to: String,
+    /// Why; sent to the leader.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
+    /// How long the request stands, at most 1h.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    pub(crate) within: prost_types::Duration,
+    /// Take the leadership from a leader that still leads then; it stops before another one leads.
+    #[arg(long)]
+    pub(crate) preempt: bool,
+    /// For how long nobody leads at most while it stops [default: its lease].
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "preempt")]
+    pub(crate) grace_period: Option<prost_types::Duration>,
+    /// Who asks, for the leader; a coordinator that authenticates callers sends the identity.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) client_name: String,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ElectionCommand::Watch`].
@@ -81,7 +134,8 @@ impl From<ElectArgs> for RunArgs {
             also: Vec::new(),
             more: MoreLocks::default(),
             hold_at_least: None,
-            lock_delay: None,
+            lock_delay: args.lock_delay,
+            owner: args.candidate,
             value: Some(args.value),
             how: args.how,
         }

@@ -21,7 +21,7 @@ pub use self::{
         duration, period,
     },
     context::{ContextCommand, SetContextArgs},
-    election::{ElectArgs, ElectionCommand, WatchElectionArgs},
+    election::{ElectArgs, ElectionCommand, TransferArgs, WatchElectionArgs},
     global::GlobalArgs,
     latch::{CountDownArgs, LatchArgs, LatchCommand, SetCountArgs},
     lock::{CheckTokenArgs, HoldArgs, LockArgs, ReleaseArgs, RenewArgs},

@@ -13,6 +13,9 @@ use super::{
 };
 use crate::exit;
 
+/// The owner within the session unless a candidate is named.
+pub(super) const OWNER: &str = "0";
+
 const RUN_NOTES: &str = "\
 CMD runs without a shell in its own process group, which receives the signals INT, TERM, HUP,
 QUIT, USR1 and USR2 that lockkeeper receives. In the foreground of a terminal, CMD has the
@@ -72,6 +75,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = period,
         conflicts_with_all = ["permits", "also", "fair", "read", "write"])]
     pub(crate) lock_delay: Option<Duration>,
+    /// The owner of all grants of one `run`.
+    #[arg(skip = OWNER)]
+    pub(crate) owner: String,
     /// The value of a leader, if the lock is an election's.
     #[arg(skip)]
     pub(crate) value: Option<String>,

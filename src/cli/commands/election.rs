@@ -1,11 +1,11 @@
 //! Commands about elections.
 
-use lockkeeper_api::pb::{LeaderRequest, ObserveResponse};
+use lockkeeper_api::pb::{LeaderRequest, ObserveResponse, TransferRequest};
 use lockkeeper_client::Observed;
 
-use super::ended::{Ended, code, reading};
+use super::ended::{Ended, changing, code, reading};
 use crate::{
-    args::{ElectionCommand, NameArgs, WatchElectionArgs},
+    args::{ElectionCommand, NameArgs, TransferArgs, WatchElectionArgs},
     client::{connect_elections, connected, short},
     failure::{Effect, Failure},
     output::election as words,
@@ -15,7 +15,28 @@ pub(crate) async fn election(command: ElectionCommand) -> Ended {
     match command {
         ElectionCommand::Leader(args) => leader(args).await,
         ElectionCommand::Watch(args) => watch(args).await,
+        ElectionCommand::Transfer(args) => transfer(args).await,
     }
+}
+
+/// That the leader was not reached is an expected answer, but not the wanted one.
+async fn transfer(args: TransferArgs) -> Ended {
+    let request = TransferRequest {
+        name: args.name.clone(),
+        to: args.to,
+        reason: args.reason,
+        within: Some(args.within),
+        client_name: args.client_name,
+        preempt: args.preempt,
+        grace_period: args.grace_period,
+    };
+    let mut client = connect_elections(&args.common.server).await?;
+    let answer = client.transfer(short(request)).await;
+    let answer = answer.map_err(changing)?.into_inner();
+    let text = words::transfer_requested(&args.name, answer);
+    let format = args.common.output;
+    format.answer(&text, "TransferResponse", &answer)?;
+    code(answer.reached || !answer.held)
 }
 
 /// That nobody leads is an expected answer, but not the wanted one.

@@ -1,6 +1,6 @@
 //! Elections in words.
 
-use lockkeeper_api::pb::{LeaderResponse, Leadership};
+use lockkeeper_api::pb::{LeaderResponse, Leadership, TransferResponse};
 use lockkeeper_client::Observed;
 
 use super::words::{duration, shown};
@@ -20,6 +20,14 @@ pub(crate) fn observed(name: &str, event: &Observed) -> String {
         Observed::Leader(leader) => leadership(name, leader),
         Observed::NoLeader(_) => no_leader(name),
         Observed::Missed(_) => format!("missed some terms of {name}"),
+    }
+}
+
+pub(crate) fn transfer_requested(name: &str, answer: TransferResponse) -> String {
+    if answer.held {
+        format!("asked the leader of {name} reached={}", answer.reached)
+    } else {
+        no_leader(name)
     }
 }
 

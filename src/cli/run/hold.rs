@@ -9,9 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::target::{Granted, RunTarget};
 
-/// All grants of one `run` have the same owner.
-const OWNER: &str = "0";
-
 /// The grants of the whole target; dropping this releases them.
 #[derive(Debug)]
 pub(super) enum Hold {
@@ -23,6 +20,8 @@ pub(super) enum Hold {
 pub(super) struct Request {
     pub(super) target: RunTarget,
     pub(super) session: Session,
+    /// The owner of all grants.
+    pub(super) owner: String,
     pub(super) wait: Option<Duration>,
     pub(super) min_replica_acks: u32,
     pub(super) note: Option<Note>,
@@ -37,6 +36,7 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
     let Request {
         target,
         session,
+        owner,
         wait,
         min_replica_acks,
         note,
@@ -47,7 +47,7 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
     macro_rules! acquire {
         ($request:expr) => {{
             let request = $request
-                .owner(OWNER)
+                .owner(owner)
                 .min_replica_acks(min_replica_acks)
                 .patience(Duration::ZERO);
             match wait {
@@ -63,7 +63,7 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
         RunTarget::Locks(locks) => match (locks.as_slice(), value) {
             ([lock], Some(value)) => {
                 let request = session.lock(&lock.name).mode(lock.mode()).note(note);
-                let guard = acquire!(request)?;
+                let guard = acquire!(request.lock_delay(lock_delay))?;
                 let led = session.election(&lock.name).lead(guard, value).await;
                 led.map(Leadership::into_guard)
             }

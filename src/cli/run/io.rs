@@ -171,6 +171,7 @@ impl Io {
                     note: self.args.how.note.to_proto(),
                     hold_at_least: self.args.hold_at_least,
                     lock_delay: self.args.lock_delay,
+                    owner: self.args.owner.clone(),
                     value: self.args.value.clone(),
                     session,
                 });

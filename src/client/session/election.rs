@@ -1,8 +1,8 @@
 //! Elections.
 
 use lockkeeper_api::pb::{
-    LeaderRequest, LeaderResponse, ProclaimRequest, session_request::Request,
-    session_response::Response,
+    LeaderRequest, LeaderResponse, ProclaimRequest, TransferRequest, TransferResponse,
+    session_request::Request, session_response::Response,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +60,17 @@ impl Election {
         };
         leadership.proclaim(value).await?;
         Ok(leadership)
+    }
+
+    /// Asks the leader to resign in favour of a candidate that waits, see
+    /// [`TransferRequest::to`]: the candidate becomes the first in line. The name of the request is
+    /// this election's. The leader receives it as [`Guard::yield_requested`] does.
+    ///
+    /// Also fails with [`Error::Refused`] if no such candidate waits.
+    pub async fn transfer(&self, request: TransferRequest) -> Result<TransferResponse, Error> {
+        let name = self.name.clone();
+        let request = TransferRequest { name, ..request };
+        call!(self.commands, Request::Transfer(request) => TransferRequested)
     }
 
     /// Who leads now, with the newest value.

@@ -8,16 +8,18 @@ use crate::{
     core::Core,
     election::{
         outcome::{Elected, LeaderSeen},
-        request::{Campaign, Proclaim},
+        request::{Campaign, Proclaim, Transfer},
     },
     error::Error,
     lock::{
         self,
+        describe::{LISTED_MAX, inspect},
         outcome::NotGranted,
         request::{Acquire, Release},
     },
     progress::Progress,
-    types::LockName,
+    types::{LockName, Owner},
+    yields::YieldRequested,
 };
 
 /// Waits for the lock and proclaims the first value. If that fails, the lock is given back.
@@ -69,6 +71,30 @@ pub(crate) async fn resign(core: &Arc<Core>, request: &Release) -> Result<u32, E
     let left = lock::release::release(core, request).await?;
     core.hint_election(&request.name);
     Ok(left)
+}
+
+/// Puts the candidate first in line, and asks the leader to yield.
+pub(crate) async fn transfer(
+    core: &Arc<Core>,
+    request: &Transfer,
+) -> Result<YieldRequested, Error> {
+    core.scripts.check_elections()?;
+    let name = &request.ask.name;
+    if !request.to.is_empty() {
+        let seen = inspect(core, name, LISTED_MAX).await?;
+        let waiters = seen.queue.iter().filter_map(|it| str::from_utf8(it).ok());
+        let mut waiters = waiters.map(Owner::from_field);
+        let next = waiters.find(|waiter| request.is_to(waiter));
+        let next = next.ok_or(Error::CandidateNotWaiting)?;
+        if !core
+            .scripts
+            .fair_first(name.store_key(), next.field())
+            .await?
+        {
+            return Err(Error::CandidateNotWaiting);
+        }
+    }
+    core.request_yield(request.ask.clone()).await
 }
 
 /// Who leads.

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     lock::request::Acquire,
-    types::{Invalid, LockName, Owner, over},
+    types::{Invalid, LockName, Owner, SessionId, over},
+    yields::RequestYield,
 };
 
 /// Maximum bytes of a value.
@@ -36,6 +37,28 @@ pub struct Proclaim {
     pub term: u64,
     /// The value.
     pub value: ElectionValue,
+}
+
+/// A leadership to hand over.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// The candidate that leads next; empty: the first in line. See [`Transfer::is_to`].
+    pub to: String,
+    /// What the leader is asked.
+    pub ask: RequestYield,
+}
+
+// === impl Transfer ===
+
+impl Transfer {
+    /// Whether a waiter is the candidate: by its label, or by what others may see of it.
+    pub(crate) fn is_to(&self, waiter: &Owner) -> bool {
+        let Some(session) = &waiter.session else {
+            return false;
+        };
+        *waiter.label == *self.to
+            || [waiter.digest(), SessionId::digest(session)].contains(&self.to)
+    }
 }
 
 // === impl ElectionValue ===

@@ -118,6 +118,7 @@ label! {
         Proclaim = "proclaim",
         Resign = "resign",
         Leader = "leader",
+        Transfer = "transfer",
         Offer = "offer",
         Claim = "claim",
     }

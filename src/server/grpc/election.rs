@@ -4,7 +4,8 @@ use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper_access::{Account, Right};
 use lockkeeper_coordinator::{
     Acquire, Answer, Campaign, Elected, ElectionValue, Error, Invalid, LeaderSeen, Leadership,
-    LockName, Mode, Observed, Operation, Owner, Proclaim, Release, SessionId,
+    LockName, Mode, Observed, Operation, Owner, Proclaim, Release, SessionId, Transfer,
+    YieldRequested,
 };
 use tonic::{Request, Response, Status};
 
@@ -17,6 +18,9 @@ use super::{
     status::status,
     viewer::Viewer,
 };
+
+/// The reason that a leader reads if the caller gives none.
+const TRANSFERRED: &str = "the leadership is transferred";
 
 /// Serves `ElectionService`.
 #[derive(Clone, Debug)]
@@ -42,6 +46,7 @@ service! {
         proclaim(ProclaimRequest) -> ProclaimResponse,
             |revision| pb::ProclaimResponse { revision };
         resign(ResignRequest) -> ResignResponse, |left| resigned(left);
+        transfer(TransferRequest) -> TransferResponse, |asked| transfer_requested(&asked);
         leader(LeaderRequest) -> LeaderResponse,
             |seen| leader_seen(seen, &calls.viewer(&account));
     }
@@ -93,7 +98,7 @@ impl Requests<'_> {
             min_replica_acks: request.min_replica_acks,
             note: convert_note::of_request(request.note.as_ref())?,
             hold_at_least: None,
-            lock_delay: None,
+            lock_delay: self.period("lock_delay", request.lock_delay, Mode::Fair)?,
             account: self.account.clone(),
             end_on_deadlock: false,
         };
@@ -119,6 +124,22 @@ impl Requests<'_> {
             mode: Mode::Fair,
             owner: self.in_session(&request.session_id, &request.owner)?,
             request_id: self.request_id(&request.request_id)?,
+        })
+    }
+
+    pub(super) fn transfer(&self, request: &pb::TransferRequest) -> Result<Transfer, Error> {
+        let reason = Some(request.reason.as_str()).filter(|reason| !reason.is_empty());
+        let ask = pb::RequestYieldRequest {
+            name: request.name.clone(),
+            reason: reason.unwrap_or(TRANSFERRED).to_owned(),
+            within: request.within,
+            client_name: request.client_name.clone(),
+            preempt: request.preempt,
+            grace_period: request.grace_period,
+        };
+        Ok(Transfer {
+            to: request.to.clone(),
+            ask: self.request_yield(&ask)?,
         })
     }
 
@@ -150,6 +171,13 @@ pub(super) fn resigned(hold_count: u32) -> pb::ResignResponse {
     pb::ResignResponse {
         resigned: hold_count == 0,
         hold_count,
+    }
+}
+
+pub(super) fn transfer_requested(asked: &YieldRequested) -> pb::TransferResponse {
+    pb::TransferResponse {
+        held: asked.holder_count > 0,
+        reached: asked.holders.iter().any(|(_, reached)| *reached),
     }
 }
 

@@ -57,6 +57,9 @@ pub(super) fn status(error: &Error) -> Status {
             &[("right", right.name()), ("name", name.public())],
         ),
         Error::TicketRefused(why) => failed(text, "TICKET_REFUSED", ("state", why.name())),
+        Error::CandidateNotWaiting => {
+            plain(Code::FailedPrecondition, text, "CANDIDATE_NOT_WAITING", &[])
+        }
         Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
         Error::PermitsExceeded { total } => {
             failed(text, "PERMITS_EXCEEDED", ("total", &total.to_string()))

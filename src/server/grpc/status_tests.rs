@@ -29,9 +29,13 @@ fn of_session() -> impl Iterator<Item = (Error, Code, &'static str)> {
     ];
     let errors = errors.into_iter();
     let refused = TicketRefused::Over.into();
+    let nobody = Error::CandidateNotWaiting;
     errors
         .map(|error| (error, Code::NotFound, "SESSION_NOT_FOUND"))
-        .chain([(refused, Code::FailedPrecondition, "TICKET_REFUSED")])
+        .chain([
+            (refused, Code::FailedPrecondition, "TICKET_REFUSED"),
+            (nobody, Code::FailedPrecondition, "CANDIDATE_NOT_WAITING"),
+        ])
 }
 
 fn cases() -> impl Iterator<Item = (Error, Code, &'static str)> {

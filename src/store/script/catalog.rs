@@ -138,6 +138,8 @@ pub static FAIR_VOUCH: Script = script!(
 );
 /// Gives up a place in the queue of a fair lock.
 pub static FAIR_LEAVE: Script = script!("fair_leave", "publish", "token", "queue", "queue_head");
+/// Puts a waiter of a fair lock first.
+pub static FAIR_FIRST: Script = script!("fair_first", "publish", "token", "queue", "queue_head");
 /// Takes a read hold.
 pub static READ_ACQUIRE: Script = script!(
     "read_acquire",
@@ -363,7 +365,7 @@ pub static FLEET_ANNOUNCE: Script = script!("fleet_announce", "token", "expire")
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 49] = [
+pub static ALL: [&Script; 50] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
@@ -383,6 +385,7 @@ pub static ALL: [&Script; 49] = [
     &FAIR_UNDO,
     &FAIR_VOUCH,
     &FAIR_LEAVE,
+    &FAIR_FIRST,
     &READ_ACQUIRE,
     &READ_RELEASE,
     &READ_UNDO,

@@ -80,6 +80,7 @@ const RPCS: &[Row] = &[
     ("ElectionService.Campaign", "acquire", DENIED, NO_SESSION),
     ("ElectionService.Proclaim", "acquire", DENIED, NO_SESSION),
     ("ElectionService.Resign", "release", DENIED, NO_SESSION),
+    ("ElectionService.Transfer", "acquire", NONE, NONE),
     ("ElectionService.Leader", "describe", NONE, NONE),
     ("ElectionService.Observe", "describe", NONE, NONE),
     ("LockAdminService.ListLocks", "admin", NONE, NONE),
@@ -122,6 +123,7 @@ const FRAMES: &[Row] = &[
     ("campaign", "acquire", DENIED, NOT_ITS),
     ("proclaim", "acquire", DENIED, NOT_ITS),
     ("resign", "release", DENIED, NOT_ITS),
+    ("transfer", "acquire", NONE, NONE),
     ("leader", "describe", NONE, NONE),
     ("offer", "acquire", DENIED, NOT_ITS),
     ("claim", "acquire", DENIED, NOT_ITS),
@@ -213,7 +215,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 let note = field.kind().as_message().unwrap().clone();
                 Value::Message(request(&note, about))
             }
-            "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
+            "to" | "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
             | "within" | "hold_at_least" | "lock_delay" | "preempt" | "client_name"
             | "request_id" | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl"
             | "page_size" | "page_token" | "after_revision" | "fleet" | "waited_for_here" => {

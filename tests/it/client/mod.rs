@@ -5,6 +5,7 @@ mod free;
 mod guards;
 mod kinds;
 mod resuming;
+mod transfers;
 
 use std::time::Duration;
 

@@ -83,6 +83,26 @@ const ROWS: &[Row] = &[
          state => counter=T1/1000s",
     ),
     (
+        "a waiter that is put first comes next, and the others keep their order",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         acquire y 100s mode=fair waits
+         acquire z 100s mode=fair waits
+         first z => true
+         first z => true
+         first b => false
+         first a => false
+         heard => nothing
+         inspect => a=1 T1 300s queue z,x,y of 3
+         release a 300s mode=fair => done 0, now 0 300s
+         heard => 0:z
+         first y => true
+         heard => 0:y
+         acquire z 100s mode=fair waits => busy endless
+         acquire y 100s mode=fair waits => granted 1 T2 100s
+         inspect => y=1 T2 100s queue z,x of 2",
+    ),
+    (
         "an undo and the end of all holds wake the first too",
         "acquire a 300s mode=fair request=r1 attempt=a1
          acquire x 100s mode=fair waits

@@ -26,7 +26,7 @@ const DOCUMENT: &str = include_str!("../../../docs/configuration/store.md");
 const ENDLESS: [&str; 3] = ["pool", "door", "{pool}:timeout"];
 
 /// Only needed for lists of locks, or for keys that another program has changed.
-const RARE: [&str; 4] = ["scan", "persist", "lpop", "lpush"];
+const RARE: [&str; 3] = ["scan", "persist", "lpop"];
 
 const MODES: [Mode; 4] = [Mode::Exclusive, Mode::Fair, Mode::Read, Mode::Write];
 
@@ -158,6 +158,9 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         let release = scripts.release(hold("x"), None, secs(60), Some("g"));
         errors.extend(release.await.err());
         errors.extend(scripts.undo(hold("x"), attempt(None, "a")).await.err());
+        if mode == Mode::Fair {
+            errors.extend(scripts.fair_first(&name, "y").await.err());
+        }
         errors.extend(scripts.leave(hold("y")).await.err());
     }
     let again = scripts.acquire(hold("x"), secs(60), attempt(None, "a"), Refusal::Waits);

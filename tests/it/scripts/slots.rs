@@ -229,6 +229,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
     let other = format!("{id}-2");
     let released = scripts.release(hold, None, lease, Some(&other)).await;
     scripts.leave(hold).await.unwrap();
+    scripts.fair_first(name, hold.owner).await.unwrap();
     scripts.fair_keepalive(name, &[hold.owner]).await.unwrap();
     assert!(
         matches!(released, Ok(Released::Done { hold_count: 0, .. })),

@@ -205,6 +205,7 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::QuotaReached(_)
         | Error::Forbidden { .. }
         | Error::TicketRefused(_)
+        | Error::CandidateNotWaiting
         | Error::SemaphoreNotFound
         | Error::PermitsExceeded { .. }
         | Error::CountExceeded { .. }

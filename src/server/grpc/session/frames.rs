@@ -54,6 +54,7 @@ pub(in crate::grpc) fn operation(
         Campaign: campaign,
         Proclaim: proclaim,
         Resign: resign,
+        Transfer: transfer,
         Leader: leader,
         Offer: offer,
         Claim: claim,
@@ -106,6 +107,9 @@ pub(in crate::grpc) fn response(answer: Answer, viewer: &Viewer) -> Result<Respo
         Answer::Elected(it) => Response::Elected(election::elected(it)?),
         Answer::Proclaimed(revision) => Response::Proclaimed(pb::ProclaimResponse { revision }),
         Answer::Resigned(left) => Response::Resigned(election::resigned(left)),
+        Answer::TransferRequested(it) => {
+            Response::TransferRequested(election::transfer_requested(&it))
+        }
         Answer::LeaderSeen(seen) => Response::LeaderSeen(election::leader_seen(seen, viewer)),
         Answer::Offered(it) => Response::Offered(tickets::offered(it)),
         Answer::Claimed(it) => Response::Claimed(tickets::claimed(it)?),

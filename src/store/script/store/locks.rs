@@ -9,7 +9,9 @@ use crate::{
         Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, Hold, Inspected, Mode, NameKind,
         Note, Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
         calls::{
-            encoding::{count, malformed, millis, numbers, text, time_to_live},
+            encoding::{
+                DONE, NOT_DONE, count, malformed, millis, numbers, refusal, text, time_to_live,
+            },
             fair_keys, take_note,
         },
         catalog, keys,
@@ -132,6 +134,19 @@ impl Scripts {
     /// Takes away what an acquire with [`Refusal::Waits`] left behind. Safe to repeat.
     pub async fn leave(&self, hold: Hold<'_>) -> Result<(), CallError> {
         on_store!(self, leave(hold))
+    }
+
+    /// Puts a waiter of a fair lock first in the queue. False if it does not wait.
+    pub async fn fair_first(&self, name: &str, owner: &str) -> Result<bool, CallError> {
+        let store = self.single(Unsupported::FairLocks)?;
+        let script = &catalog::FAIR_FIRST;
+        let mut args = vec![text(owner), millis(self.config.fair_waiter_timeout)];
+        args.extend(store.wake_one(name));
+        match *store.eval(script, fair_keys(name), args).await? {
+            [DONE] => Ok(true),
+            [NOT_DONE] => Ok(false),
+            ref other => Err(refusal(script, other)),
+        }
     }
 
     /// Keeps the places of these waiters of a fair lock, and returns them.

@@ -187,6 +187,7 @@ async fn a_long_queue() {
                     let owners: Vec<String> = (1..=250).map(|i| format!("w{}", i * 390)).collect();
                     let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
                     scripts.fair_keepalive(NAME, &owners).await.unwrap();
+                    scripts.fair_first(NAME, owners[0]).await.unwrap();
                     scripts.leave(hold).await.unwrap();
                     let seen = scripts.inspect(NAME, 1000).await.unwrap();
                     assert!(seen.queue.len() <= 1000);
