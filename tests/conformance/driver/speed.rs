@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{
-    OpenSession, ReleaseRequest, SessionRequest, TryAcquireRequest, session_request::Request,
-    session_response::Response,
+    OnDisconnect, OpenSession, ReleaseRequest, SessionRequest, TryAcquireRequest,
+    session_request::Request, session_response::Response,
 };
 use lockkeeper_client::Client;
 use serde_json::{Value, json};
@@ -77,14 +77,19 @@ async fn of_stream(client: &Client, tasks: u64, time: Duration) -> Result<u32, F
         });
     };
     let acquire = |op_id: u64| {
-        let name = format!("speed-{}", op_id % tasks);
+        let name = format!("bare-{}", op_id % tasks);
         let request = TryAcquireRequest {
             name,
             ..TryAcquireRequest::default()
         };
         send(op_id, Request::TryAcquire(request));
     };
-    send(0, Request::Open(OpenSession::default()));
+    // What is held when the stream ends must be free when the next one begins.
+    let open = OpenSession {
+        on_disconnect: OnDisconnect::Release.into(),
+        ..OpenSession::default()
+    };
+    send(0, Request::Open(open));
     let stream = UnboundedReceiverStream::new(to_send);
     let mut answers = client.locks().await?.session(stream).await?.into_inner();
     answers.message().await?;
