@@ -14,6 +14,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use uuid::Uuid;
 
 use crate::{
     commands::busy,
@@ -65,7 +66,8 @@ async fn of_session(client: &Client, tasks: u64, time: Duration) -> Result<u32, 
     Ok(pairs?.into_iter().sum())
 }
 
-/// The same frames without a machine behind them.
+/// The same frames without a machine behind them: owners and request ids are as long and as
+/// different as the client's.
 async fn of_stream(client: &Client, tasks: u64, time: Duration) -> Result<u32, Failure> {
     let (frames, to_send) = mpsc::unbounded_channel();
     let send = |op_id: u64, request| {
@@ -80,6 +82,8 @@ async fn of_stream(client: &Client, tasks: u64, time: Duration) -> Result<u32, F
         let name = format!("bare-{}", op_id % tasks);
         let request = TryAcquireRequest {
             name,
+            owner: format!("guard-{op_id}"),
+            request_id: Uuid::new_v4().to_string(),
             ..TryAcquireRequest::default()
         };
         send(op_id, Request::TryAcquire(request));
@@ -107,6 +111,7 @@ async fn of_stream(client: &Client, tasks: u64, time: Duration) -> Result<u32, F
                 let request = ReleaseRequest {
                     name: grant.name,
                     owner: grant.owner,
+                    request_id: Uuid::new_v4().to_string(),
                     ..ReleaseRequest::default()
                 };
                 send(next, Request::Release(request));
