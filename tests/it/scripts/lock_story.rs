@@ -114,10 +114,6 @@ impl Teller for Locks {
                 lowered.await.map(|lowered| lowered.to_string())
             }
             ["leave", owner, ..] => scripts.leave(hold(owner)).await.map(|()| String::new()),
-            ["first", owner] => {
-                let first = scripts.fair_first(on, owner).await;
-                first.map(|first| first.to_string())
-            }
             ["vouch", ref owners @ ..] => {
                 let vouched = scripts.fair_keepalive(on, owners).await;
                 vouched.map(|vouched| vouched_for(&vouched))
@@ -202,6 +198,10 @@ impl Locks {
                     stage.store.try_command(&set).await.unwrap();
                 }
                 Ok(String::new())
+            }
+            ["first", owner] => {
+                let first = scripts.fair_first(on, owner).await;
+                first.map(|first| first.to_string())
             }
             ["inspect"] => scripts
                 .inspect(on, 3)
