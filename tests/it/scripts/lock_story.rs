@@ -199,10 +199,7 @@ impl Locks {
                 }
                 Ok(String::new())
             }
-            ["first", owner] => {
-                let first = scripts.fair_first(on, owner).await;
-                first.map(|first| first.to_string())
-            }
+            ["first", owner] => Ok(scripts.fair_first(on, owner).await.unwrap().to_string()),
             ["inspect"] => scripts
                 .inspect(on, 3)
                 .await
