@@ -8,7 +8,7 @@ use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
     Acquire, Answer, Campaign, ElectionValue, Grant, Lease, LockName, Mode, Notice, Observed,
-    OnDisconnect, Operation, Owner, Proclaim, Release, Stream,
+    OnDisconnect, Operation, Owner, Proclaim, Reason, Release, RequestYield, Stream, Transfer,
 };
 use parking_lot::Mutex;
 use rand::RngExt as _;
@@ -62,6 +62,8 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
         spawn_detached("observer", observe(world.clone(), over.clone(), dice))
     });
     let observers: Vec<_> = observers.collect();
+    let dice = world.plan.dice(6000);
+    let transfers = spawn_detached("transfers", transfer(world.clone(), over.clone(), dice));
     world.run_incidents().await;
     let healing = world.plan.lease_max() * 4 + Duration::from_secs(60);
     if timeout(healing, join_all(candidates)).await.is_err() {
@@ -70,6 +72,10 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
     // All leases end, and every observer has looked since.
     sleep(world.plan.lease_max() * 2 + world.plan.poll_interval * 3 + Duration::from_secs(5)).await;
     over.cancel();
+    transfers.await.unwrap();
+    if let Some(named) = world.ledger.passed_over() {
+        return Err(format!("{named:?} was to lead next, but another one does"));
+    }
     let mut reigns = std::mem::take(&mut *reigns.lock());
     one_at_a_time(&mut reigns)?;
     let proclaimed = world.ledger.proclaimed();
@@ -152,7 +158,8 @@ async fn campaign_again(world: World, reigns: Reigns, number: u64, mut dice: Dic
             continue;
         };
         let stream = opened.stream;
-        let owner = Owner::in_session(stream.id().clone(), "", &world.limits).unwrap();
+        let owner =
+            Owner::in_session(stream.id().clone(), &number.to_string(), &world.limits).unwrap();
         let mut past = None;
         for _ in 0..dice.random_range(1..5) {
             round += 1;
@@ -161,12 +168,9 @@ async fn campaign_again(world: World, reigns: Reigns, number: u64, mut dice: Dic
                 break;
             };
             let from = Instant::now();
-            if let Some(past) = past.replace(grant.fencing_token) {
-                // A proclamation of an earlier term comes late.
-                proclaim(&world, &node, &owner, past, &format!("{value}-late")).await;
-            }
             let work = lease.get().mul_f64(dice.random_range(0.0..2.0));
-            let is_held = lead(&world, &node, (&stream, &owner), &grant, &value, work).await;
+            let terms = (past.replace(grant.fencing_token), grant.fencing_token);
+            let is_held = lead(&world, &node, (&stream, &owner), terms, &value, work).await;
             reigns
                 .lock()
                 .push((from, Instant::now(), grant.fencing_token));
@@ -186,36 +190,45 @@ async fn campaign_again(world: World, reigns: Reigns, number: u64, mut dice: Dic
     }
 }
 
-/// Leads for a time, and proclaims meanwhile. Whether it still leads; none if the coordinator is
-/// gone.
+/// Leads for a time, and proclaims meanwhile, in its past term too. Whether it still leads; none if
+/// the coordinator is gone.
 async fn lead(
     world: &World,
     node: &Node,
     (stream, owner): (&Stream, &Owner),
-    grant: &Grant,
+    (past, term): (Option<u64>, u64),
     value: &str,
     work: Duration,
 ) -> Option<bool> {
-    let lost = async {
+    // Whether it still leads when it is asked to resign, or loses its lock.
+    let ended = async {
         loop {
             match stream.notice().await {
-                Ok(Notice::Lost(lost, ..)) if lost.fencing_token == grant.fencing_token => return,
+                Ok(Notice::Lost(lost, ..)) if lost.fencing_token == term => return false,
+                Ok(Notice::YieldRequested(asked, _)) if asked.fencing_token == term => {
+                    return true;
+                }
                 Ok(_) => {}
-                Err(_ended) => return,
+                Err(_ended) => return false,
             }
         }
     };
     let works = async {
+        if let Some(past) = past {
+            // A proclamation of an earlier term comes late. Its answer may take longer than the
+            // lease, and the loss of the lock must be noticed meanwhile.
+            proclaim(world, node, owner, past, &format!("{value}-late")).await;
+        }
         for part in 0..3 {
             sleep(work / 3).await;
             let value = format!("{value}-{part}");
-            proclaim(world, node, owner, grant.fencing_token, &value).await;
+            proclaim(world, node, owner, term, &value).await;
         }
     };
     tokio::select! {
         biased;
         () = node.down.cancelled() => None,
-        () = lost => Some(false),
+        leads = ended => Some(leads),
         () = works => Some(true),
     }
 }
@@ -269,6 +282,26 @@ async fn proclaim(world: &World, node: &Node, owner: &Owner, term: u64, value: &
         value: ElectionValue::parse(value).unwrap(),
     });
     scenario::ask(node, operation).await;
+}
+
+/// Transfers the leadership to one candidate after the other, here and there.
+async fn transfer(world: World, over: CancellationToken, mut dice: Dice) {
+    while !over.is_cancelled() {
+        sleep(world.plan.pause.mul_f64(dice.random_range(0.5..4.0))).await;
+        let Some(node) = world.node(&mut dice) else {
+            continue;
+        };
+        let ask = RequestYield {
+            name: name(&world),
+            by: String::new(),
+            reason: Reason::parse("another one is to lead").unwrap(),
+            within: millis(dice.random_range(1..5000)),
+            preempt: None,
+            account: Account::default(),
+        };
+        let to = dice.random_range(0..CANDIDATES).to_string();
+        scenario::ask(&node, Operation::Transfer(Transfer { to, ask })).await;
+    }
 }
 
 async fn resign(world: &World, node: &Node, owner: &Owner) {

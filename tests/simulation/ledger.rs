@@ -29,6 +29,14 @@ struct Shared {
     last: Mutex<Vec<Snapshot>>,
     notes: Notes,
     proclaimed: Mutex<Vec<Proclaimed>>,
+    line: Mutex<Line>,
+}
+
+/// The candidate that was put first, and one that waited first while another one was granted.
+#[derive(Debug, Default)]
+struct Line {
+    next: Option<Bytes>,
+    passed_over: Option<Bytes>,
 }
 
 /// A value of an election that a script recorded.
@@ -60,6 +68,7 @@ impl Ledger {
             last,
             notes: Notes::default(),
             proclaimed: Mutex::default(),
+            line: Mutex::default(),
         }))
     }
 
@@ -130,6 +139,33 @@ impl Ledger {
             value: String::from_utf8_lossy(&args[3]).into_owned(),
             by_leader: held == Value::Int(1) && newest == Value::Bytes(args[1].clone()),
         });
+    }
+
+    /// A script of a fair lock has put a waiter first, taken it away, or granted the lock.
+    pub(crate) fn lines_up(&self, script: &str, keys: &[Bytes], args: &[Bytes], answer: &Value) {
+        let mut line = self.0.line.lock();
+        // One that nobody vouches for loses its place, also if it comes back.
+        let vouched = keys::vouched_waiters(&String::from_utf8_lossy(&keys[0]));
+        let is_vouched =
+            |owner: &Bytes| self.command(&[b"ZSCORE".as_ref(), &vouched, owner]) != Value::Nil;
+        let is_next = line.next.is_some() && line.next.as_ref() == args.first();
+        match (script, answer) {
+            ("fair_first", Value::Array(first)) if *first == [Value::Int(1)] => {
+                line.next = args.first().cloned();
+            }
+            ("fair_leave" | "fair_undo", _) if is_next => line.next = None,
+            ("fair_acquire", answer) if is_granted(answer) => {
+                let next = line.next.take().filter(|next| !is_next && is_vouched(next));
+                line.passed_over = line.passed_over.take().or(next);
+            }
+            _ => {}
+        }
+        line.next = line.next.take().filter(is_vouched);
+    }
+
+    /// A candidate that was to lead next, and waited while another one was granted the lock.
+    pub(crate) fn passed_over(&self) -> Option<Bytes> {
+        self.0.line.lock().passed_over.clone()
     }
 
     /// All values that were recorded, in order.
@@ -256,6 +292,15 @@ fn earlier(a: Option<Millis>, b: Option<Millis>) -> Option<Millis> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
+    }
+}
+
+/// Whether an acquire made a grant, and did not add a hold to one.
+fn is_granted(answer: &Value) -> bool {
+    match answer {
+        Value::Array(answer) => answer.starts_with(&[Value::Int(1), Value::Int(1)]),
+        Value::Int(_) | Value::Bytes(_) => true,
+        Value::Nil => false,
     }
 }
 

@@ -199,6 +199,7 @@ impl Link {
             }
             let names = keys.clone();
             let waiter = waiter(script.name, &args);
+            let lined_up = script.name.starts_with("fair_").then(|| args.clone());
             let proclaimed = (script.name == "election_proclaim").then(|| args.clone());
             let answer = self.0.host.eval(Call { script, keys, args }).await;
             self.0.ledger.look(&names, script.name);
@@ -206,6 +207,9 @@ impl Link {
                 && SHOWS_NOTES.contains(&script.name)
             {
                 self.0.ledger.told(&names, script.name, answer);
+            }
+            if let (Some(args), Ok(answer)) = (lined_up, &answer) {
+                self.0.ledger.lines_up(script.name, &names, &args, answer);
             }
             if let (Some(args), Ok(Value::Array(answer))) = (proclaimed, &answer)
                 && answer.first() == Some(&Value::Int(1))

@@ -1,10 +1,12 @@
 //! The texts that are taken out of the scripts of elections.
 
-use lockkeeper_store::script::catalog::{ELECTION_INSPECT, ELECTION_PROCLAIM, FAIR_ACQUIRE};
+use lockkeeper_store::script::catalog::{
+    ELECTION_INSPECT, ELECTION_PROCLAIM, FAIR_ACQUIRE, FAIR_FIRST,
+};
 
 use super::Hole;
 
-pub(super) const ELECTION_HOLES: [Hole; 9] = [
+pub(super) const ELECTION_HOLES: [Hole; 12] = [
     Hole {
         name: "a proclamation does not look at the term",
         scripts: &[&ELECTION_PROCLAIM],
@@ -53,6 +55,24 @@ pub(super) const ELECTION_HOLES: [Hole; 9] = [
         scripts: &[&ELECTION_INSPECT],
         taken: "redis.call('get', counter) == term and redis.call('hexists', lock, field)",
         put: "1",
+    },
+    Hole {
+        name: "a transfer puts its candidate last",
+        scripts: &[&FAIR_FIRST],
+        taken: "redis.call('lpush', q.queue, owner)\nredis.call('lrem', q.queue, -1, owner)",
+        put: "redis.call('lrem', q.queue, 1, owner)\nredis.call('rpush', q.queue, owner)",
+    },
+    Hole {
+        name: "a transfer takes the lock from the leader, which goes on unfenced",
+        scripts: &[&FAIR_FIRST],
+        taken: "if redis.call('exists', KEYS[1]) == 0 then",
+        put: "if redis.call('del', KEYS[1]) == 1 then",
+    },
+    Hole {
+        name: "a transfer loses its candidate",
+        scripts: &[&FAIR_FIRST],
+        taken: "redis.call('lpush', q.queue, owner)\n",
+        put: "",
     },
     Hole {
         name: "a second candidate is elected beside the leader",
