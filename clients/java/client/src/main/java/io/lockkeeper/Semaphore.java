@@ -68,24 +68,23 @@ public final class Semaphore {
      */
     public Optional<Permits> tryAcquire(int permits, AcquireOptions options)
             throws InterruptedException {
-        options.refuseHoldAtLeast();
+        options.refuseWhatNeedsOneLock();
         TryAcquirePermitsRequest.Builder request = TryAcquirePermitsRequest.newBuilder();
-        request.setName(name).setPermits(permits).setOwner(client.owner(options));
+        request.setName(name).setPermits(permits).setOwner(client.frames().owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
-        Lockkeeper.lease(options).ifPresent(request::setLease);
+        Frames.lease(options).ifPresent(request::setLease);
         SessionRequest frame =
                 SessionRequest.newBuilder().setTryAcquirePermits(request).build();
         Session session = client.session();
-        return Lockkeeper.tried(
-                session.acquire(frame, options, false, it -> new Permits(session, it)));
+        return session.acquire(frame, options, false, it -> new Permits(session, it)).tried();
     }
 
     private Call<Permits> begin(int permits, AcquireOptions options, boolean isAsync) {
-        options.refuseHoldAtLeast();
+        options.refuseWhatNeedsOneLock();
         AcquirePermitsRequest.Builder request = AcquirePermitsRequest.newBuilder();
-        request.setName(name).setPermits(permits).setOwner(client.owner(options));
+        request.setName(name).setPermits(permits).setOwner(client.frames().owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
-        Lockkeeper.lease(options).ifPresent(request::setLease);
+        Frames.lease(options).ifPresent(request::setLease);
         SessionRequest frame = SessionRequest.newBuilder().setAcquirePermits(request).build();
         Session session = client.session();
         return session.acquire(frame, options, isAsync, it -> new Permits(session, it));

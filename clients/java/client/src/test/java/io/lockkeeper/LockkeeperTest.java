@@ -5,60 +5,17 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Every kind, against a real coordinator. */
-@Timeout(60)
-final class LockkeeperTest {
-
-    private static final AcquireOptions BRIEFLY =
-            AcquireOptions.defaults().waitLimit(Duration.ofMillis(100));
-
-    private static Coordinator coordinator;
-    private Lockkeeper client;
-    private Lockkeeper other;
-
-    @BeforeAll
-    static void start() throws IOException {
-        coordinator = Coordinator.start();
-    }
-
-    @AfterAll
-    static void stop() {
-        coordinator.close();
-    }
-
-    @BeforeEach
-    void connect() throws InterruptedException {
-        client = Lockkeeper.connect(coordinator.url());
-        // Its limits are short, and an acquire without a session also opens one within them.
-        other = Lockkeeper.connect(coordinator.address()).open();
-    }
-
-    @AfterEach
-    void close() {
-        client.close();
-        other.close();
-    }
-
-    private static <T> T soon(CompletableFuture<T> future)
-            throws InterruptedException, ExecutionException, TimeoutException {
-        return future.get(20, TimeUnit.SECONDS);
-    }
+final class LockkeeperTest extends WithCoordinator {
 
     @Test
     void aGrantExcludesOthersUntilItIsClosed() throws Exception {
@@ -250,6 +207,15 @@ final class LockkeeperTest {
             assertEquals("try", grant.name());
             assertEquals(Optional.empty(), soon(other.tryAcquireAsync("try", options)));
         }
+    }
+
+    @Test
+    void aTryThatIsCancelledHoldsNothing() throws Exception {
+        CompletableFuture<Optional<Grant>> tried = client.tryAcquireAsync("given", DEFAULTS);
+        if (!tried.cancel(true)) {
+            soon(tried).orElseThrow().close();
+        }
+        other.acquire("given", DEFAULTS.waitLimit(Duration.ofSeconds(10))).close();
     }
 
     @Test
