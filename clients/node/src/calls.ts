@@ -198,7 +198,11 @@ export class Calls {
   }
 
   /** Releases one hold of a lock. Fails if it is not held. */
-  async release(name: string, owner: string, options: { mode?: LockMode } = {}): Promise<void> {
+  async release(
+    name: string,
+    owner: string,
+    options: Pick<CallOptionsOfLock, "mode"> = {},
+  ): Promise<void> {
     const request = { ...fieldsOf(name, owner, options), requestId: randomUUID() };
     await this.#call((it) => it.release.bind(it), request);
   }

@@ -59,7 +59,10 @@ export class Leadership extends Holding {
    * {@link LockLostError} if the leadership is lost, with {@link RefusedError} (`NOT_OWNER` if it
    * has ended) and with {@link SessionEndedError}.
    */
-  async proclaim(value: string, options: { signal?: AbortSignal } = {}): Promise<bigint> {
+  async proclaim(
+    value: string,
+    options: { signal?: AbortSignal | undefined } = {},
+  ): Promise<bigint> {
     checkValue(value);
     if (this.loss !== undefined) {
       throw this.loss;
@@ -110,7 +113,7 @@ export class Election {
     const request = lockRequest("wait", this.name, fair, this.#sessions.nextOwner());
     const leadership = new Leadership(await this.#sessions.acquire(request, options));
     try {
-      await leadership.proclaim(value, signal && { signal });
+      await leadership.proclaim(value, { signal });
     } catch (error) {
       await leadership.release().catch(() => undefined);
       throw error;

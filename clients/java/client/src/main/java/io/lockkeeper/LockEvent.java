@@ -11,7 +11,7 @@ public sealed interface LockEvent {
      *
      * @param holders the holders, at most the first 100; empty if the lock is free
      * @param holderCount the number of holders
-     * @param waiterCount the number of waiters, as of {@link Waiters}
+     * @param waiterCount the number of waiters, see {@link Waiters}
      * @param lastFencingToken the token of the newest grant, unsigned; 0 if none is known
      */
     record State(List<Holder> holders, int holderCount, int waiterCount, long lastFencingToken)
@@ -30,7 +30,7 @@ public sealed interface LockEvent {
      * A grant has ended.
      *
      * @param holder the holder, as it was last seen
-     * @param fencingToken the token, as of {@link Granted}
+     * @param fencingToken the token, see {@link Granted}
      * @param end how the grant ended, as far as that is known
      * @param detail the reason that was given, for people; only of {@link End#FORCE_RELEASED} and
      *     {@link End#PREEMPTED}, otherwise empty

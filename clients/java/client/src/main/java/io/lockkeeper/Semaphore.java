@@ -38,6 +38,17 @@ public final class Semaphore {
      * Waits for permits, all or none.
      *
      * @param permits how many
+     * @return the permits
+     * @throws InterruptedException if the thread is interrupted; no permit is held then
+     */
+    public Permits acquire(int permits) throws InterruptedException {
+        return acquire(permits, AcquireOptions.defaults());
+    }
+
+    /**
+     * Waits for permits, all or none.
+     *
+     * @param permits how many
      * @param options how to acquire; the mode has no meaning
      * @return the permits
      * @throws NotGrantedException if the wait limit passes
@@ -56,6 +67,17 @@ public final class Semaphore {
      */
     public CompletableFuture<Permits> acquireAsync(int permits, AcquireOptions options) {
         return begin(permits, options, true);
+    }
+
+    /**
+     * Acquires permits if enough are free now.
+     *
+     * @param permits how many
+     * @return the permits, or nothing if too few are free
+     * @throws InterruptedException if the thread is interrupted; no permit is held then
+     */
+    public Optional<Permits> tryAcquire(int permits) throws InterruptedException {
+        return tryAcquire(permits, AcquireOptions.defaults());
     }
 
     /**

@@ -26,7 +26,7 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
- * Calls without a session. A lock belongs to whoever knows its owner, and ends with its lease
+ * Calls without a session. A lock belongs to anyone who knows its owner, and ends with its lease
  * unless it is renewed. A call that is lost on its way is repeated with the same request id, at
  * each endpoint in turn.
  *
@@ -197,7 +197,7 @@ public final class SessionlessLocks {
      * @param name the name
      * @param reason why, for the holders: 1 to 256 bytes
      * @param within how long the request stands, at most 1 h
-     * @return the holders, as of {@link #requestYield}
+     * @return the holders, as {@link #requestYield} returns them
      */
     public YieldAnswer preempt(String name, String reason, Duration within) {
         return requestYield(yieldOf(name, reason, within).setPreempt(true));
@@ -211,7 +211,7 @@ public final class SessionlessLocks {
      * @param reason why, for the holders: 1 to 256 bytes
      * @param within how long the request stands, at most 1 h
      * @param gracePeriod how long the lock stays closed at most once it is taken away
-     * @return the holders, as of {@link #requestYield}
+     * @return the holders, as {@link #requestYield} returns them
      */
     public YieldAnswer preempt(
             String name, String reason, Duration within, Duration gracePeriod) {

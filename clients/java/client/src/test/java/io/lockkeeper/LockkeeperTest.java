@@ -23,6 +23,7 @@ final class LockkeeperTest extends WithCoordinator {
         try (Grant grant = client.acquire("grant")) {
             token = grant.fencingToken();
             assertTrue(grant.validFor().toMillis() > 0);
+            assertEquals("Grant[grant]", grant.toString());
             assertFalse(grant.isLost());
             assertEquals(Optional.empty(), other.tryAcquire("grant"));
             NotGrantedException late =
@@ -145,10 +146,10 @@ final class LockkeeperTest extends WithCoordinator {
         Semaphore semaphore = client.semaphore("pool");
         assertEquals(3, semaphore.createIfAbsent(3));
         assertEquals(3, semaphore.createIfAbsent(9));
-        try (Permits permits = semaphore.acquire(2, AcquireOptions.defaults())) {
+        try (Permits permits = semaphore.acquire(2)) {
             assertEquals(2, permits.count());
             assertEquals(1, semaphore.describe().getAvailable());
-            assertEquals(Optional.empty(), other.semaphore("pool").tryAcquire(2, BRIEFLY));
+            assertEquals(Optional.empty(), other.semaphore("pool").tryAcquire(2));
             other.semaphore("pool").acquire().close();
         }
         assertEquals(3, semaphore.describe().getAvailable());
