@@ -52,7 +52,8 @@ final class Commands {
                 client.close();
                 yield new JsonObject();
             }
-            case "acquire", "acquire_all", "acquire_permits", "campaign" -> keep(command, acquire(command));
+            case "acquire", "acquire_all", "acquire_permits", "campaign" ->
+                    keep(command, acquire(command));
             case "try_acquire", "try_acquire_all", "try_acquire_permits" ->
                     keep(command, tryAcquire(command).orElseThrow(() -> new Busy(command)));
             case "release" -> {
