@@ -15,14 +15,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Admin,
+    Admin, elsewhere,
     failure::Failure,
-    graph::graph,
     guard::Caller,
-    history::history,
-    json::{described, described_latch, described_semaphore, listed_lock, watched},
+    json::{listed_lock, watched},
     overview::overview,
-    sessions::{end_session, list_all, session},
+    page,
+    sessions::{end_session, list_all},
 };
 
 /// The parameters of a list.
@@ -34,12 +33,6 @@ struct Listing {
     contains: String,
     page_size: usize,
     page_token: String,
-}
-
-/// The lock of a request.
-#[derive(Debug, Deserialize)]
-struct Named {
-    name: String,
 }
 
 /// The body of a forced release.
@@ -56,17 +49,11 @@ struct ForceRelease {
 }
 
 pub(super) fn routes() -> Router<Admin> {
-    Router::new()
+    page::routes()
         .route("/api/v1/status", get(status))
         .route("/api/v1/locks", get(locks))
-        .route("/api/v1/lock", get(lock))
-        .route("/api/v1/semaphore", get(semaphore))
-        .route("/api/v1/latch", get(latch))
         .route("/api/v1/overview", get(overview))
-        .route("/api/v1/graph", get(graph))
-        .route("/api/v1/history", get(history))
         .route("/api/v1/sessions", get(sessions))
-        .route("/api/v1/session", get(session))
         .route("/api/v1/end-session", post(end_session))
         .route("/api/v1/events", get(events))
         .route("/api/v1/force-release", post(force_release))
@@ -101,52 +88,19 @@ async fn locks(
         &page.page_token,
     );
     let listed = listed.await.map_err(|error| Failure::of(&error))?;
-    let locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
-    Ok(Json(
-        json!({ "locks": locks, "nextPageToken": listed.next }),
-    ))
-}
-
-async fn lock(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(Named { name }): Query<Named>,
-) -> Result<Json<Value>, Failure> {
-    let name = named(&admin, &caller, "Describe", &name)?;
-    match admin.coordinator.describe(name).await {
-        Ok(seen) => Ok(Json(described(&seen))),
-        Err(error) => Err(Failure::of(&error)),
+    let mut locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
+    let waiters = admin.fleet.waiters(&caller.forwarded(), &page.prefix).await;
+    for lock in &mut locks {
+        let elsewhere = lock["name"].as_str().and_then(|it| waiters.counts.get(it));
+        let here = lock["waiterCount"].as_u64().unwrap_or_default();
+        lock["waiterCount"] = (here + u64::from(elsewhere.copied().unwrap_or_default())).into();
     }
-}
-
-async fn semaphore(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(Named { name }): Query<Named>,
-) -> Result<Json<Value>, Failure> {
-    let name = named(&admin, &caller, "DescribeSemaphore", &name)?;
-    match admin.coordinator.describe_semaphore(name).await {
-        Ok(seen) => Ok(Json(described_semaphore(&seen))),
-        Err(error) => Err(Failure::of(&error)),
-    }
-}
-
-async fn latch(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(Named { name }): Query<Named>,
-) -> Result<Json<Value>, Failure> {
-    let name = named(&admin, &caller, "DescribeLatch", &name)?;
-    match admin.coordinator.describe_latch(name).await {
-        Ok(seen) => Ok(Json(described_latch(&seen))),
-        Err(error) => Err(Failure::of(&error)),
-    }
-}
-
-fn named(admin: &Admin, caller: &Caller, asks: &str, name: &str) -> Result<LockName, Failure> {
-    caller.looks(admin, asks, name)?;
-    let parsed = LockName::parse(name, admin.coordinator.limits());
-    parsed.map_err(|error| Failure::of(&error.into()))
+    let unasked = waiters.unasked.iter().map(elsewhere::unasked);
+    Ok(Json(json!({
+        "locks": locks,
+        "nextPageToken": listed.next,
+        "unasked": unasked.collect::<Vec<_>>(),
+    })))
 }
 
 async fn sessions(

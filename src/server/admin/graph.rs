@@ -1,23 +1,18 @@
-//! Who waits for whom: the names that calls have waited for here for a while, their waiters and
-//! holders, and the deadlocks among them. What does not fit is counted.
+//! Who waits for whom: the names that calls have waited for for a while, their waiters and holders,
+//! and the deadlocks among them. What does not fit is counted.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 
-use axum::{Json, extract::State};
 use lockkeeper_coordinator::{
-    Contended, Coordinator, Deadlocked, Error, LockName, LockSeen, NameKind, Owner, Standing,
+    Coordinator, Deadlocked, Error, LockName, LockSeen, Mode, NameKind, Owner,
 };
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::{
-    Admin,
-    failure::Failure,
-    guard::Caller,
-    json::{digest, kind_name, millis},
-};
+use super::json::{digest, kind_name, millis};
 
 /// Shorter waits are not shown.
 const WAITED_MIN: Duration = Duration::from_secs(1);
@@ -26,317 +21,372 @@ const WAITED_MIN: Duration = Duration::from_secs(1);
 const NAMES_MAX: usize = 100;
 const WAITS_MAX: usize = 1000;
 
+/// Waiters of one name that hold nothing there is a wait for here. Elsewhere there may be.
+const PLAIN_WAITERS_KEPT: usize = 100;
+
 /// Names and owners that are shown, and waiters of one name that hold nothing that is shown.
 const NODES_MAX: usize = 200;
 const PLAIN_WAITERS_MAX: usize = 3;
 
-/// A waiter or a holder.
-#[derive(Clone, Debug)]
-struct Node {
-    owner: Owner,
-    client_name: String,
+/// The graph, as other coordinators read it.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Graph {
+    names: Vec<Waited>,
+    owners: Vec<Node>,
+    deadlocks: Vec<Vec<Step>>,
+    names_left_out: usize,
+    /// The place of each owner.
+    #[serde(skip)]
+    places: HashMap<(Option<String>, String), usize>,
 }
 
 /// A name that is waited for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Waited {
-    name: LockName,
-    kind: NameKind,
+    name: String,
+    kind: String,
+    waiters: Vec<Wait>,
     waiter_count: usize,
-    longest: Duration,
-    /// Owners, by index.
+    /// Owners, by their places.
     holders: Vec<usize>,
     holder_count: usize,
-    waiters: Vec<(usize, Standing)>,
+    longest_wait_ms: u64,
+    is_deadlocked: bool,
 }
 
-/// The graph before it is cut to what is shown.
-#[derive(Debug, Default)]
-struct Graph {
-    names: Vec<Waited>,
-    owners: Vec<Node>,
-    by_field: HashMap<String, usize>,
-    deadlocks: Vec<Vec<Deadlocked>>,
-    names_left_out: usize,
+/// A wait of an owner.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Wait {
+    owner: usize,
+    mode: Option<String>,
+    waiting_for_ms: u64,
+    is_deadlocked: bool,
 }
 
-pub(super) async fn graph(
-    State(admin): State<Admin>,
-    caller: Caller,
-) -> Result<Json<Value>, Failure> {
-    caller.looks(&admin, "Graph", "")?;
-    let graph = Graph::of(&admin.coordinator).await;
-    Ok(Json(graph.map_err(|error| Failure::of(&error))?.shown()))
+/// A waiter or a holder.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Node {
+    session_digest: Option<String>,
+    owner: String,
+    client_name: String,
+}
+
+/// A wait of a deadlock.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Step {
+    #[serde(flatten)]
+    node: Node,
+    waits_for: String,
+    waiting_for_ms: u64,
 }
 
 // === impl Graph ===
 
 impl Graph {
-    /// The longest waits here, and who holds what they wait for.
-    async fn of(coordinator: &Coordinator) -> Result<Self, Error> {
+    /// The longest waits at a coordinator, and who holds what they wait for.
+    pub(super) async fn of(coordinator: &Coordinator) -> Result<Self, Error> {
+        let deadlocks = coordinator.deadlocks();
+        let stuck: BTreeSet<_> = deadlocks.iter().flatten().map(wait_of).collect();
+        let is_stuck = |name: &LockName| deadlocks.iter().flatten().any(|it| it.name == *name);
         let mut contended = coordinator.contended();
         contended.retain(|it| it.since.elapsed() >= WAITED_MIN);
-        let deadlocks = coordinator.deadlocks();
-        contended.sort_by_key(|it| !is_stuck(&deadlocks, &it.name));
+        contended.sort_by_key(|it| !is_stuck(&it.name));
         let mut graph = Self {
-            deadlocks,
+            deadlocks: deadlocks.iter().map(|it| steps(it)).collect(),
             names_left_out: contended.len().saturating_sub(NAMES_MAX),
             ..Self::default()
         };
         contended.truncate(NAMES_MAX);
         let seen = coordinator.look_at(&contended).await?;
-        let seen: HashMap<_, _> = seen.into_iter().map(|it| (key(&it), it)).collect();
+        let seen: HashMap<_, _> = seen.iter().map(holders).collect();
+        let holding = seen.values().flat_map(|(holders, _)| holders);
+        let holding: HashSet<&str> = holding.map(|it| it.field()).collect();
         for name in contended {
-            let waits = coordinator.waits_for(&name, WAITS_MAX);
             let is_lock = matches!(name.kind, NameKind::Lock | NameKind::ReadWriteLock);
-            let seen = seen.get(&(name.name.clone(), is_lock));
-            let known = |owner: &Owner| coordinator.client_name(owner);
-            graph.add(&name, waits, seen, known);
+            let (holders, holder_count) = seen
+                .get(&(name.name.clone(), is_lock))
+                .cloned()
+                .unwrap_or_default();
+            let mut place =
+                |owner: &Owner| graph.place(Node::of(owner, coordinator.client_name(owner)));
+            let holders = holders.into_iter().map(&mut place).collect();
+            let (mut waiters, mut plain) = (Vec::new(), 0);
+            for wait in coordinator.waits_for(&name, WAITS_MAX) {
+                let owner = &wait.event.owner;
+                let is_deadlocked = stuck.contains(&(owner.field(), name.name.public()));
+                let is_plain = !is_deadlocked && !holding.contains(owner.field());
+                plain += usize::from(is_plain);
+                if !is_plain || plain <= PLAIN_WAITERS_KEPT {
+                    waiters.push(Wait {
+                        owner: place(owner),
+                        mode: wait.event.mode.map(Mode::name).map(str::to_owned),
+                        waiting_for_ms: millis(wait.since.elapsed()),
+                        is_deadlocked,
+                    });
+                }
+            }
+            graph.names.push(Waited {
+                name: name.name.public().to_owned(),
+                kind: kind_name(name.kind).to_owned(),
+                waiters,
+                waiter_count: name.waiters,
+                holders,
+                holder_count,
+                longest_wait_ms: millis(name.since.elapsed()),
+                is_deadlocked: is_stuck(&name.name),
+            });
         }
         Ok(graph)
     }
 
-    fn add(
-        &mut self,
-        name: &Contended,
-        waits: Vec<Standing>,
-        seen: Option<&LockSeen>,
-        client_name: impl Fn(&Owner) -> String,
-    ) {
-        let (holders, holder_count) = match seen {
-            Some(LockSeen::Lock(_, seen)) => {
-                let holders = seen.holders.iter().map(|it| it.owner.clone());
-                (holders.collect(), seen.holder_count)
+    /// Adds what another coordinator knows.
+    pub(super) fn add(&mut self, other: Self) {
+        let nodes = other.owners.into_iter();
+        let places: Vec<_> = nodes.map(|node| self.place(node)).collect();
+        let place = |at: &mut usize| places.get(*at).map(|place| *at = *place).is_some();
+        for mut name in other.names {
+            name.holders.retain_mut(place);
+            name.waiters.retain_mut(|wait| place(&mut wait.owner));
+            let is_same = |it: &&mut Waited| it.name == name.name && it.kind == name.kind;
+            match self.names.iter_mut().find(is_same) {
+                None => self.names.push(name),
+                Some(known) => known.add(name),
             }
-            Some(LockSeen::Semaphore(seen)) => {
-                let holders = seen.holders.iter().filter_map(|it| it.owner.clone());
-                (holders.collect(), seen.holder_count)
+        }
+        for deadlock in other.deadlocks {
+            let waits = waits(&deadlock);
+            if !self.deadlocks.iter().any(|it| self::waits(it) == waits) {
+                self.deadlocks.push(deadlock);
             }
-            Some(LockSeen::Latch(_)) | None => (Vec::new(), 0),
-        };
-        let holders = holders.into_iter().map(|it| self.index(it, &client_name));
-        let holders = holders.collect();
-        let waiters = waits.into_iter().map(|wait| {
-            let owner = wait.event.owner.clone();
-            (self.index(owner, &client_name), wait)
-        });
-        let waiters = waiters.collect();
-        self.names.push(Waited {
-            name: name.name.clone(),
-            kind: name.kind,
-            waiter_count: name.waiters,
-            longest: name.since.elapsed(),
-            holders,
-            holder_count,
-            waiters,
-        });
+        }
+        self.names_left_out += other.names_left_out;
     }
 
-    fn index(&mut self, owner: Owner, client_name: impl Fn(&Owner) -> String) -> usize {
+    /// The place of an owner, at which its client name is kept if that is known.
+    fn place(&mut self, node: Node) -> usize {
+        let key = (node.session_digest.clone(), node.owner.clone());
         let next = self.owners.len();
-        let index = *self
-            .by_field
-            .entry(owner.field().to_owned())
-            .or_insert(next);
-        if index == next {
-            let client_name = client_name(&owner);
-            self.owners.push(Node { owner, client_name });
+        let place = *self.places.entry(key).or_insert(next);
+        if place == next {
+            self.owners.push(node);
+        } else if self.owners[place].client_name.is_empty() {
+            self.owners[place].client_name = node.client_name;
         }
-        index
+        place
     }
 
     /// The names and owners that fit, those of deadlocks first, and then the longest waits.
-    fn shown(&self) -> Value {
-        let holding: BTreeSet<usize> = self
-            .names
-            .iter()
-            .flat_map(|it| it.holders.clone())
-            .collect();
-        let stuck = self.deadlocks.iter().flatten();
-        let stuck: BTreeSet<_> = stuck.map(|it| (it.owner.field(), &it.name)).collect();
-        let (mut names, mut shown, mut left_out) = (Vec::new(), Vec::new(), self.names_left_out);
-        for name in &self.names {
+    pub(super) fn shown(mut self) -> Self {
+        let mut names = std::mem::take(&mut self.names);
+        names.sort_by_key(|it| (!it.is_deadlocked, Reverse(it.longest_wait_ms)));
+        let holding = names.iter().flat_map(|it| it.holders.iter().copied());
+        let holding: BTreeSet<usize> = holding.collect();
+        let mut shown = Self {
+            deadlocks: self.deadlocks,
+            names_left_out: self.names_left_out,
+            ..Self::default()
+        };
+        for mut name in names {
             let mut plain = 0;
-            let waiters = name.waiters.iter().filter(|(waiter, _)| {
-                plain += usize::from(!holding.contains(waiter));
-                holding.contains(waiter) || plain <= PLAIN_WAITERS_MAX
+            name.waiters.retain(|wait| {
+                let is_plain = !wait.is_deadlocked && !holding.contains(&wait.owner);
+                plain += usize::from(is_plain);
+                !is_plain || plain <= PLAIN_WAITERS_MAX
             });
-            let waiters: Vec<_> = waiters.collect();
-            let mut wanted = shown.clone();
-            for owner in name
-                .holders
-                .iter()
-                .chain(waiters.iter().map(|(waiter, _)| waiter))
-            {
-                if !wanted.contains(owner) {
-                    wanted.push(*owner);
-                }
-            }
-            if names.len() + 1 + wanted.len() > NODES_MAX {
-                left_out += 1;
+            let owners = name.waiters.iter().map(|it| it.owner);
+            let owners: BTreeSet<usize> = owners.chain(name.holders.iter().copied()).collect();
+            let is_new = |at: &&usize| !shown.places.contains_key(&self.owners[**at].key());
+            let new = owners.iter().filter(is_new).count();
+            if shown.names.len() + 1 + shown.owners.len() + new > NODES_MAX {
+                shown.names_left_out += 1;
                 continue;
             }
-            shown = wanted;
-            let place = |owner: &usize| shown.iter().position(|it| it == owner);
-            let waiters = waiters.into_iter().map(|(waiter, wait)| {
-                json!({
-                    "owner": place(waiter),
-                    "mode": wait.event.mode.map(lockkeeper_coordinator::Mode::name),
-                    "waitingForMs": millis(wait.since.elapsed()),
-                    "isDeadlocked": stuck.contains(&(wait.event.owner.field(), &name.name)),
-                })
-            });
-            names.push(json!({
-                "name": name.name.public(),
-                "kind": kind_name(name.kind),
-                "waiterCount": name.waiter_count,
-                "waiters": waiters.collect::<Vec<_>>(),
-                "holders": name.holders.iter().map(place).collect::<Vec<_>>(),
-                "holderCount": name.holder_count,
-                "longestWaitMs": millis(name.longest),
-                "isDeadlocked": is_stuck(&self.deadlocks, &name.name),
-            }));
+            let mut place = |at: &mut usize| *at = shown.place(self.owners[*at].clone());
+            name.holders.iter_mut().for_each(&mut place);
+            name.waiters.iter_mut().for_each(|it| place(&mut it.owner));
+            shown.names.push(name);
         }
-        let owners = shown.iter().map(|at| &self.owners[*at]);
-        let owners = owners.map(|it| shown_owner(&it.owner, &it.client_name));
-        json!({
-            "names": names,
-            "owners": owners.collect::<Vec<_>>(),
-            "deadlocks": self.deadlocks.iter().map(|it| deadlock(it)).collect::<Vec<_>>(),
-            "namesLeftOut": left_out,
-        })
+        shown
     }
 }
 
-fn shown_owner(owner: &Owner, client_name: &str) -> Value {
-    json!({
-        "sessionDigest": digest(owner),
-        "owner": owner.label.as_ref(),
-        "clientName": client_name,
-    })
+// === impl Waited ===
+
+impl Waited {
+    /// Adds its waiters on another coordinator. Its holders are those that the store names.
+    fn add(&mut self, other: Self) {
+        self.waiters.extend(other.waiters);
+        self.waiters
+            .sort_by_key(|wait| Reverse(wait.waiting_for_ms));
+        self.waiter_count += other.waiter_count;
+        for holder in other.holders {
+            if !self.holders.contains(&holder) {
+                self.holders.push(holder);
+            }
+        }
+        self.holder_count = self.holder_count.max(other.holder_count);
+        self.longest_wait_ms = self.longest_wait_ms.max(other.longest_wait_ms);
+        self.is_deadlocked |= other.is_deadlocked;
+    }
 }
 
-fn deadlock(waits: &[Deadlocked]) -> Value {
-    let steps = waits.iter().map(|wait| {
-        let mut step = shown_owner(&wait.owner, &wait.client_name);
-        step["waitsFor"] = wait.name.public().into();
-        step["waitingForMs"] = millis(wait.since.elapsed()).into();
-        step
+// === impl Node ===
+
+impl Node {
+    fn of(owner: &Owner, client_name: String) -> Self {
+        Self {
+            session_digest: digest(owner),
+            owner: owner.label.to_string(),
+            client_name,
+        }
+    }
+
+    fn key(&self) -> (Option<String>, String) {
+        (self.session_digest.clone(), self.owner.clone())
+    }
+}
+
+fn wait_of(wait: &Deadlocked) -> (&str, &str) {
+    (wait.owner.field(), wait.name.public())
+}
+
+fn steps(waits: &[Deadlocked]) -> Vec<Step> {
+    let steps = waits.iter().map(|wait| Step {
+        node: Node::of(&wait.owner, wait.client_name.clone()),
+        waits_for: wait.name.public().to_owned(),
+        waiting_for_ms: millis(wait.since.elapsed()),
     });
     steps.collect()
 }
 
-fn is_stuck(deadlocks: &[Vec<Deadlocked>], name: &LockName) -> bool {
-    deadlocks.iter().flatten().any(|it| it.name == *name)
+/// The waits of a deadlock, with whichever of them it begins.
+fn waits(deadlock: &[Step]) -> BTreeSet<(Option<&str>, &str, &str)> {
+    let waits = deadlock.iter().map(|it| {
+        let digest = it.node.session_digest.as_deref();
+        (digest, it.node.owner.as_str(), it.waits_for.as_str())
+    });
+    waits.collect()
 }
 
-fn key(seen: &LockSeen) -> (LockName, bool) {
+/// The holders of a name, and their number. A lock and a semaphore may have the same name.
+fn holders(seen: &LockSeen) -> ((LockName, bool), (Vec<&Owner>, usize)) {
     match seen {
-        LockSeen::Lock(_, seen) => (seen.name.clone(), true),
-        LockSeen::Semaphore(seen) => (seen.name.clone(), false),
-        LockSeen::Latch(seen) => (seen.name.clone(), false),
+        LockSeen::Lock(_, seen) => {
+            let holders = seen.holders.iter().map(|it| &it.owner);
+            let key = (seen.name.clone(), true);
+            (key, (holders.collect(), seen.holder_count))
+        }
+        LockSeen::Semaphore(seen) => {
+            let holders = seen.holders.iter().filter_map(|it| it.owner.as_ref());
+            let key = (seen.name.clone(), false);
+            (key, (holders.collect(), seen.holder_count))
+        }
+        LockSeen::Latch(seen) => ((seen.name.clone(), false), (Vec::new(), 0)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_coordinator::{Event, Limits, Mode, What};
-    use tokio::time::Instant;
-
     use super::*;
 
-    fn limits() -> Limits {
-        Limits {
-            key_prefix: "".into(),
-            name_bytes_max: 64,
-            owner_bytes_max: 64,
-            request_id_bytes_max: 64,
-            client_name_bytes_max: 64,
-            lease_min: Duration::from_secs(1),
-            lease_max: Duration::from_secs(60),
-            waiters_per_lock_max: 1,
-            waiters_max: 1,
-            waits_per_session_max: 1,
-            sessions_max: 1,
-            grants_per_session_max: 1,
-            locks_per_request_max: 1,
-        }
-    }
-
-    /// A lock with a holder, and its waiters.
-    fn add(graph: &mut Graph, name: &str, holder: &str, waiters: &[String]) {
-        let name = LockName::parse(name, &limits()).unwrap();
-        let owner = |label: &str| Owner::sessionless(label, &limits()).unwrap();
-        let wait = |label: &String| Standing {
-            event: Event {
-                what: What::WaitBegan,
-                name: name.clone(),
-                kind: NameKind::Lock,
-                mode: Some(Mode::Exclusive),
-                owner: owner(label),
-                fencing_token: 0,
-                holds: 0,
-                note: None,
-            },
-            since: Instant::now(),
-            valid_until: None,
+    /// A lock with a holder, and its waiters; whether they are part of a deadlock.
+    fn add(graph: &mut Graph, name: &str, holder: &str, waiters: &[&str], is_deadlocked: bool) {
+        let node = |owner: &str| Node {
+            owner: owner.to_owned(),
+            ..Node::default()
         };
-        let holders = vec![graph.index(owner(holder), |_| String::new())];
-        let waits = waiters.iter().map(|label| (owner(label), wait(label)));
-        let waits = waits.map(|(owner, wait)| (graph.index(owner, |_| String::new()), wait));
-        let waits = waits.collect();
+        let holders = vec![graph.place(node(holder))];
+        let waiters = waiters.iter().map(|owner| Wait {
+            owner: graph.place(node(owner)),
+            is_deadlocked,
+            ..Wait::default()
+        });
+        let waiters: Vec<_> = waiters.collect();
         graph.names.push(Waited {
-            name: name.clone(),
-            kind: NameKind::Lock,
+            name: name.to_owned(),
             waiter_count: waiters.len(),
-            longest: Duration::from_secs(2),
+            waiters,
             holders,
             holder_count: 1,
-            waiters: waits,
+            is_deadlocked,
+            ..Waited::default()
         });
     }
 
-    #[tokio::test]
-    async fn what_does_not_fit_is_counted_and_a_deadlock_is_marked() {
-        let mut graph = Graph::default();
-        add(&mut graph, "a", "x", &["y".to_owned()]);
-        add(&mut graph, "b", "y", &["x".to_owned()]);
-        for at in 0..90 {
-            let waiters: Vec<_> = (0..9).map(|it| format!("w{at}-{it}")).collect();
-            add(&mut graph, &format!("n{at}"), &format!("h{at}"), &waiters);
-        }
-        let wait = |owner: &str, name: &str| Deadlocked {
-            owner: Owner::sessionless(owner, &limits()).unwrap(),
-            client_name: String::new(),
-            name: LockName::parse(name, &limits()).unwrap(),
-            since: Instant::now(),
+    fn deadlock(waits: [(&str, &str); 2]) -> Vec<Step> {
+        let step = |(owner, name): (&str, &str)| Step {
+            node: Node {
+                owner: owner.to_owned(),
+                ..Node::default()
+            },
+            waits_for: name.to_owned(),
+            waiting_for_ms: 1,
         };
-        graph.deadlocks = vec![vec![wait("x", "b"), wait("y", "a")]];
-        let shown = graph.shown();
-        let (names, owners) = (shown["names"].as_array().unwrap(), &shown["owners"]);
-        let owners = owners.as_array().unwrap();
-        assert!((190..=NODES_MAX).contains(&(names.len() + owners.len())));
-        assert_eq!(shown["namesLeftOut"], 92 - names.len());
-        let first = names
-            .iter()
-            .take(3)
-            .map(|it| (&it["name"], &it["isDeadlocked"]));
-        let expected = [("a", true), ("b", true), ("n0", false)];
-        for ((name, deadlocked), expected) in first.zip(expected) {
-            assert_eq!((name, deadlocked), (&json!(expected.0), &json!(expected.1)));
+        waits.map(step).into()
+    }
+
+    fn owners(graph: &Graph, places: impl Iterator<Item = usize>) -> Vec<&str> {
+        places.map(|at| graph.owners[at].owner.as_str()).collect()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_a_deadlock_comes_first() {
+        let mut graph = Graph::default();
+        let many = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+        for at in 0..90 {
+            let waiters = many.map(|it| format!("w{at}-{it}"));
+            let waiters = waiters.each_ref().map(String::as_str);
+            let names = (format!("n{at}"), format!("h{at}"));
+            add(&mut graph, &names.0, &names.1, &waiters, false);
         }
-        assert_eq!(names[0]["waiters"][0]["isDeadlocked"], true);
-        assert_eq!(names[2]["waiters"][0]["isDeadlocked"], false);
-        assert_eq!(names[2]["waiterCount"], 9);
-        assert_eq!(
-            names[2]["waiters"].as_array().unwrap().len(),
-            PLAIN_WAITERS_MAX
-        );
-        let steps = shown["deadlocks"][0].as_array().unwrap().iter();
-        let steps: Vec<_> = steps.map(|it| (&it["owner"], &it["waitsFor"])).collect();
-        assert_eq!(
-            steps,
-            [(&json!("x"), &json!("b")), (&json!("y"), &json!("a"))]
-        );
+        add(&mut graph, "a", "x", &["y"], true);
+        let shown = graph.shown();
+        assert!((190..=NODES_MAX).contains(&(shown.names.len() + shown.owners.len())));
+        assert_eq!(shown.names_left_out, 91 - shown.names.len());
+        let first: Vec<_> = shown.names.iter().take(2).map(|it| &it.name).collect();
+        assert_eq!(first, ["a", "n0"]);
+        assert_eq!(shown.names[1].waiter_count, 9);
+        assert_eq!(shown.names[1].waiters.len(), PLAIN_WAITERS_MAX);
+    }
+
+    #[test]
+    fn the_waits_of_two_coordinators_are_one_graph() {
+        let (mut here, mut there) = (Graph::default(), Graph::default());
+        add(&mut here, "a", "x", &["y", "z"], true);
+        here.deadlocks = vec![deadlock([("x", "b"), ("y", "a")])];
+        let plain = ["1", "2", "3", "4", "x"];
+        add(&mut there, "b", "y", &plain, true);
+        add(&mut there, "a", "x", &["w"], false);
+        there.owners[0].client_name = "y.sh".to_owned();
+        there.deadlocks = vec![deadlock([("y", "a"), ("x", "b")])];
+        let there = serde_json::to_value(there).unwrap();
+        here.add(serde_json::from_value(there).unwrap());
+        let shown = here.shown();
+        let [a, b] = &shown.names[..] else {
+            panic!("{shown:?}")
+        };
+        assert_eq!((&a.name[..], a.waiter_count, a.holders.len()), ("a", 3, 1));
+        let waiters = a.waiters.iter().map(|it| it.owner);
+        assert_eq!(owners(&shown, waiters), ["y", "z", "w"]);
+        assert_eq!((&b.name[..], b.waiter_count), ("b", 5));
+        let waiters = owners(&shown, b.waiters.iter().map(|it| it.owner));
+        assert!(waiters.contains(&"x"), "{waiters:?}");
+        assert_eq!(shown.deadlocks.len(), 1);
+        let y = &shown.owners[a.waiters[0].owner];
+        assert_eq!(y.client_name, "y.sh");
+    }
+
+    #[test]
+    fn places_that_another_coordinator_does_not_have_are_left_out() {
+        let bad = r#"{"names": [{"name": "a", "holders": [7], "waiters": [{"owner": 1}]}]}"#;
+        let mut graph = Graph::default();
+        graph.add(serde_json::from_str(bad).unwrap());
+        let shown = graph.shown();
+        assert_eq!((shown.names[0].holders.len(), shown.owners.len()), (0, 0));
     }
 }

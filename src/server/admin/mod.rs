@@ -3,6 +3,7 @@
 
 mod api;
 mod console;
+mod description;
 mod elsewhere;
 mod exposition;
 mod failure;
@@ -16,11 +17,13 @@ mod json;
 mod listen;
 mod metrics;
 mod overview;
+mod page;
 mod repeats;
 mod samples;
 mod sessions;
 mod state;
 
+pub(crate) use self::page::Page;
 pub use self::{
     metrics::Metrics,
     state::{Admin, Config},
