@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 use axum::{
     Json, Router,
     extract::{Query, State, rejection::JsonRejection},
-    http::StatusCode,
+    http::{StatusCode, Uri},
     response::sse::{Event, KeepAlive, Sse},
     routing::{get, post},
 };
@@ -15,13 +15,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Admin, elsewhere,
+    Admin,
     failure::Failure,
     guard::Caller,
-    json::{listed_lock, watched},
     overview::overview,
-    page,
     sessions::{end_session, list_all},
+};
+use crate::{
+    fleet::Asked,
+    pages::{
+        PAGES, Page, elsewhere,
+        json::{listed_lock, watched},
+    },
 };
 
 /// The parameters of a list.
@@ -49,7 +54,7 @@ struct ForceRelease {
 }
 
 pub(super) fn routes() -> Router<Admin> {
-    page::routes()
+    pages()
         .route("/api/v1/status", get(status))
         .route("/api/v1/locks", get(locks))
         .route("/api/v1/overview", get(overview))
@@ -57,6 +62,36 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/api/v1/end-session", post(end_session))
         .route("/api/v1/events", get(events))
         .route("/api/v1/force-release", post(force_release))
+}
+
+fn pages() -> Router<Admin> {
+    let add = |routes: Router<Admin>, page| routes.route(&format!("/api/v1/{page}"), get(show));
+    PAGES.into_iter().fold(Router::new(), add)
+}
+
+async fn show(
+    State(admin): State<Admin>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Value>, Failure> {
+    let refuse = |error| Failure::of(&error);
+    let (_, path) = uri.path().rsplit_once('/').unwrap_or_default();
+    let query = uri.query().unwrap_or_default();
+    let page = Page::parse(path, query).map_err(|error| refuse(error.into()))?;
+    let (operation, name) = page.asks();
+    caller.looks(&admin, operation, name)?;
+    let own = page.read(&admin.coordinator).await.map_err(refuse)?;
+    let others = if page.is_answered(&own) {
+        Asked::default()
+    } else {
+        let forwarded = caller.forwarded();
+        admin.fleet.page(&forwarded, path, query).await
+    };
+    let own_name = admin.fleet.own_name();
+    match page.together(own_name.as_deref(), own, others) {
+        Value::Null => Err(refuse(Error::SessionNotFound)),
+        page => Ok(Json(page)),
+    }
 }
 
 async fn status(State(admin): State<Admin>, caller: Caller) -> Result<Json<Value>, Failure> {

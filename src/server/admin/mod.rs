@@ -3,27 +3,20 @@
 
 mod api;
 mod console;
-mod description;
-mod elsewhere;
 mod exposition;
 mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod graph;
 mod guard;
-mod history;
-mod json;
 mod listen;
 mod metrics;
 mod overview;
-mod page;
 mod repeats;
 mod samples;
 mod sessions;
 mod state;
 
-pub(crate) use self::page::Page;
 pub use self::{
     metrics::Metrics,
     state::{Admin, Config},

@@ -5,23 +5,16 @@ use axum::{
     extract::{State, rejection::JsonRejection},
 };
 use lockkeeper_api::pb;
-use lockkeeper_coordinator::{Coordinator, Error, Invalid, Reason, SessionsOf};
+use lockkeeper_coordinator::{Error, Invalid, Reason, SessionsOf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    Admin, elsewhere,
-    failure::Failure,
-    guard::Caller,
-    json::{listed_session, standing},
+use super::{Admin, failure::Failure, guard::Caller};
+use crate::{
+    fleet::in_order,
+    pages::{elsewhere, json::listed_session},
+    session_rights::may_end,
 };
-use crate::{fleet::in_order, session_rights::may_end};
-
-/// The session of a request.
-#[derive(Debug, Deserialize)]
-pub(crate) struct OfDigest {
-    pub(super) digest: String,
-}
 
 /// The body of a forced end.
 #[derive(Debug, Deserialize)]
@@ -62,17 +55,6 @@ pub(super) async fn list_all(
         "nextPageToken": Some(next).filter(|next| !next.is_empty()),
         "unasked": others.unasked.iter().map(elsewhere::unasked).collect::<Vec<_>>(),
     })
-}
-
-/// A session of a coordinator, with what it holds and waits for; null if it is not there.
-pub(super) fn session(coordinator: &Coordinator, digest: &str) -> Value {
-    let Some(session) = coordinator.session(digest) else {
-        return Value::Null;
-    };
-    let mut shown = listed_session(&session.seen);
-    shown["holdings"] = session.holdings.iter().map(standing).collect();
-    shown["waits"] = session.waits.iter().map(standing).collect();
-    shown
 }
 
 pub(super) async fn end_session(

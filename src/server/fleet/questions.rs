@@ -101,9 +101,27 @@ impl Fleet {
                 page: page.to_owned(),
                 query: query.to_owned(),
             });
-            async move { as_json(client.read_page(request).await?) }
+            async move { client.read_page(request).await }
         };
-        self.ask(forwarded, call).await
+        let Asked {
+            answers,
+            mut unasked,
+        } = self.ask(forwarded, call).await;
+        let mut pages = Vec::new();
+        for (coordinator, answer) in answers {
+            match serde_json::from_slice(&answer.json) {
+                Ok(page) => pages.push((coordinator, page)),
+                Err(error) => unasked.push(pb::UnaskedCoordinator {
+                    coordinator,
+                    reason: format!("its page is not JSON: {error}"),
+                    ..pb::UnaskedCoordinator::default()
+                }),
+            }
+        }
+        Asked {
+            answers: pages,
+            unasked,
+        }
     }
 
     /// Ends sessions of each other coordinator, too, and adds them up.
@@ -127,14 +145,6 @@ impl Fleet {
         }
         ended.unasked = others.unasked;
     }
-}
-
-/// An answer as JSON.
-fn as_json(answer: Response<pb::ReadPageResponse>) -> Result<Response<Value>, Status> {
-    let (metadata, page, extensions) = answer.into_parts();
-    let page = serde_json::from_slice(&page.json);
-    let page = page.map_err(|error| Status::internal(format!("its page is not JSON: {error}")))?;
-    Ok(Response::from_parts(metadata, page, extensions))
 }
 
 /// A session that is not there is an answer, too.

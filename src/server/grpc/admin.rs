@@ -13,8 +13,8 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
 use crate::{
-    admin::Page,
     fleet::{ANSWERED_BY, Fleet, Forwarded, in_order, named},
+    pages::Page,
     probe::StoreProbe,
     session_rights::may_end,
 };

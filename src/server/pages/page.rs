@@ -1,29 +1,21 @@
 //! Pages of which each coordinator knows a part. Asked by a person, a coordinator asks the others
 //! for the same page and adds what they know; asked by another coordinator, it answers for itself.
 
-use axum::{
-    Json, Router,
-    extract::{Query, State},
-    http::Uri,
-    routing::get,
-};
+use axum::{extract::Query, http::Uri};
 use lockkeeper_coordinator::{Coordinator, Error, Invalid, LockName};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    Admin, description, elsewhere,
-    failure::Failure,
+    description, elsewhere,
     graph::Graph,
-    guard::Caller,
     history::{self, Wanted},
-    json::{described, described_latch, described_semaphore},
-    sessions::{self, OfDigest},
+    json::{described, described_latch, described_semaphore, session},
 };
 use crate::fleet::Asked;
 
 /// The pages, as they are called in the path.
-const PAGES: [&str; 6] = ["lock", "semaphore", "latch", "graph", "history", "session"];
+pub(crate) const PAGES: [&str; 6] = ["lock", "semaphore", "latch", "graph", "history", "session"];
 
 /// A page and its parameters.
 #[derive(Debug)]
@@ -36,40 +28,16 @@ pub(crate) enum Page {
     Session(OfDigest),
 }
 
+/// The session of a request.
+#[derive(Debug, Deserialize)]
+pub(crate) struct OfDigest {
+    digest: String,
+}
+
 /// The name that a page is about.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Named {
     name: String,
-}
-
-pub(super) fn routes() -> Router<Admin> {
-    let add = |routes: Router<Admin>, page| routes.route(&format!("/api/v1/{page}"), get(show));
-    PAGES.into_iter().fold(Router::new(), add)
-}
-
-async fn show(
-    State(admin): State<Admin>,
-    caller: Caller,
-    uri: Uri,
-) -> Result<Json<Value>, Failure> {
-    let refuse = |error| Failure::of(&error);
-    let (_, path) = uri.path().rsplit_once('/').unwrap_or_default();
-    let query = uri.query().unwrap_or_default();
-    let page = Page::parse(path, query).map_err(|error| refuse(error.into()))?;
-    let (operation, name) = page.asks();
-    caller.looks(&admin, operation, name)?;
-    let own = page.read(&admin.coordinator).await.map_err(refuse)?;
-    let others = if page.is_answered(&own) {
-        Asked::default()
-    } else {
-        let forwarded = caller.forwarded();
-        admin.fleet.page(&forwarded, path, query).await
-    };
-    let own_name = admin.fleet.own_name();
-    match page.together(own_name.as_deref(), own, others) {
-        Value::Null => Err(refuse(Error::SessionNotFound)),
-        page => Ok(Json(page)),
-    }
 }
 
 // === impl Page ===
@@ -111,12 +79,12 @@ impl Page {
             Self::Latch(name) => described_latch(&coordinator.describe_latch(named(name)?).await?),
             Self::Graph => json!(Graph::of(coordinator).await?),
             Self::History(wanted) => history::history(coordinator, wanted),
-            Self::Session(OfDigest { digest }) => sessions::session(coordinator, digest),
+            Self::Session(OfDigest { digest }) => session(coordinator, digest),
         })
     }
 
     /// Whether the others know nothing that matters here.
-    fn is_answered(&self, own: &Value) -> bool {
+    pub(crate) fn is_answered(&self, own: &Value) -> bool {
         match self {
             Self::Lock(_) | Self::Semaphore(_) | Self::Latch(_) | Self::Graph => false,
             Self::History(wanted) => wanted.is_of_one_coordinator(),
@@ -126,7 +94,12 @@ impl Page {
 
     /// The page with what the others know, and which of them were not asked. Null of a session that
     /// none has, if all were asked.
-    fn together(&self, own_name: Option<&str>, own: Value, others: Asked<Value>) -> Value {
+    pub(crate) fn together(
+        &self,
+        own_name: Option<&str>,
+        own: Value,
+        others: Asked<Value>,
+    ) -> Value {
         let Asked {
             mut answers,
             unasked,
