@@ -51,6 +51,7 @@ mod resume;
 mod resume_token;
 mod semaphore;
 mod session;
+mod session_secrets;
 mod sessionless;
 mod spans;
 mod standing;
@@ -105,7 +106,6 @@ pub use self::{
     recent::{Recent, Recorded},
     reply::{AnswersTo, Reply},
     resume::{Resumed, ResumedGrant, ResumedPermits},
-    resume_token::SessionSecrets,
     semaphore::{
         attempt::PermitDelivery,
         outcome::{
@@ -115,6 +115,7 @@ pub use self::{
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
     session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen, YieldRequest},
+    session_secrets::SessionSecrets,
     standing::Standing,
     stream::{Opened, Stream},
     types::{
