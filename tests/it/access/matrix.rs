@@ -88,6 +88,7 @@ const RPCS: &[Row] = &[
     ("LockAdminService.ListContention", "admin", NONE, NONE),
     ("LockAdminService.ForceRelease", "admin", NONE, NONE),
     ("LockAdminService.EndSession", "admin", NONE, NONE),
+    ("LockAdminService.ReadPage", "admin", NONE, NONE),
     ("LockAdminService.Watch", "admin", NONE, NONE),
 ];
 
