@@ -8,7 +8,7 @@ use lockkeeper_api::pb::{
 };
 use tokio::time::Instant;
 
-use crate::{Error, duration::to_proto, endpoints::Endpoints, observer::RETRY_INTERVAL};
+use crate::{Error, duration::to_proto, endpoints::Endpoints, observer::pause};
 
 /// See [`Client::await_free`](crate::Client::await_free).
 pub(crate) async fn await_free(
@@ -34,7 +34,7 @@ pub(crate) async fn await_free(
         if until.is_some_and(|until| Instant::now() >= until) {
             return Err(failed.unwrap_or_else(|| not_free(name, timed_out())));
         }
-        tokio::time::sleep(RETRY_INTERVAL).await;
+        pause().await;
     }
 }
 

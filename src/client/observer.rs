@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{
-    ObserveRequest, ObserveResponse, election_service_client::ElectionServiceClient,
+    ObserveRequest, ObserveResponse, TermsMissed, election_service_client::ElectionServiceClient,
 };
+use rand::RngExt as _;
 use tonic::Streaming;
 
 use crate::{Error, endpoints::Endpoints};
 
 pub use lockkeeper_api::pb::observe_response::Event as Observed;
 
-/// Between two attempts to go on.
-pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// The longest time between two attempts to go on.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An observer of an election, see [`Client::observe`](crate::Client::observe).
 #[derive(Debug)]
@@ -21,6 +22,16 @@ pub struct Observer {
     request: ObserveRequest,
     stream: Option<Streaming<ObserveResponse>>,
     has_begun: bool,
+    /// A stream broke before any revision was seen, so the next one may not be the first.
+    may_have_missed: bool,
+    /// Comes after the gap before it.
+    pending: Option<Observed>,
+}
+
+/// Waits before the next attempt. Clients that lost the same coordinator come back one by one.
+pub(crate) async fn pause() {
+    let share = rand::rng().random_range(0.5..1.0);
+    tokio::time::sleep(RETRY_INTERVAL.mul_f64(share)).await;
 }
 
 // === impl Observer ===
@@ -35,6 +46,8 @@ impl Observer {
             },
             stream: None,
             has_begun: false,
+            may_have_missed: false,
+            pending: None,
         }
     }
 
@@ -42,26 +55,41 @@ impl Observer {
     /// coordinator or the connection fails, it goes on at the next endpoint after what it has seen,
     /// for as long as that takes. Dropping the future loses nothing.
     ///
+    /// If it has not seen any term by then, it cannot know whether the next one is the first; so it
+    /// reports [`Observed::Missed`] before it.
+    ///
     /// Fails with [`Error::Refused`] if the same request would be refused again. The first call
     /// also fails if no coordinator answers.
     pub async fn next(&mut self) -> Result<Observed, Error> {
+        if let Some(event) = self.pending.take() {
+            return Ok(event);
+        }
         loop {
             match self.attempt().await {
-                Ok(Some(event)) => {
-                    self.has_begun = true;
-                    if let Observed::Leader(leader) = &event {
-                        self.request.after_revision = leader.revision;
-                    }
-                    return Ok(event);
-                }
-                Ok(None) => self.stream = None,
+                Ok(Some(event)) => return Ok(self.seen(event)),
                 Err(error) if !self.has_begun || !error.is_retryable() => return Err(error),
-                Err(_) => {
+                Ok(None) | Err(_) => {
                     self.stream = None;
-                    tokio::time::sleep(RETRY_INTERVAL).await;
+                    self.may_have_missed |= self.has_begun && self.request.after_revision == 0;
+                    pause().await;
                 }
             }
         }
+    }
+
+    fn seen(&mut self, event: Observed) -> Observed {
+        self.has_begun = true;
+        match &event {
+            Observed::NoLeader(_) => return event,
+            Observed::Leader(leader) => self.request.after_revision = leader.revision,
+            Observed::Missed(_) => {}
+        }
+        let is_gap = std::mem::take(&mut self.may_have_missed);
+        if is_gap && matches!(event, Observed::Leader(_)) {
+            self.pending = Some(event);
+            return Observed::Missed(TermsMissed {});
+        }
+        event
     }
 
     /// `None` at the end of a stream.

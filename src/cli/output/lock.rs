@@ -66,13 +66,18 @@ fn labels(note: &Note) -> Vec<String> {
     labels
 }
 
-/// A note at the end of a line about a holder; empty if there is none.
+/// A note at the end of a line about a holder; what is not set is not printed.
 pub(super) fn note_words(note: Option<&Note>) -> String {
     let Some(note) = note else {
         return String::new();
     };
-    let labels = labels(note).join(",");
-    format!(" reason={:?} labels={labels:?}", note.reason)
+    let parts = [
+        ("reason", note.reason.clone()),
+        ("labels", labels(note).join(",")),
+    ];
+    let set = parts.iter().filter(|(_, text)| !text.is_empty());
+    set.map(|(name, text)| format!(" {name}={text:?}"))
+        .collect()
 }
 
 /// Those who hold a lock, the first by name.

@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(
             chain(&answer),
             "build is held by ci-7 (session 0123, owner job) for 5m, lease 25s \
-             reason=\"release 1.4\" labels=\"\"; it has waited for deploy for 2m\n\
+             reason=\"release 1.4\"; it has waited for deploy for 2m\n\
              deploy is held by session 0123 (owner x), lease 25s\n\
              possible deadlock: ci-7 (session 0123, owner job) waits for deploy; \
              session 0123 (owner job) waits for a name that you may not see"

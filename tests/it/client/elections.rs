@@ -2,6 +2,8 @@
 
 use lockkeeper_client::{LockMode, Observed};
 
+use tokio::time::{Instant, timeout};
+
 use super::two;
 use crate::support::secs;
 
@@ -69,4 +71,65 @@ async fn an_observer_goes_on_elsewhere_and_misses_nothing() {
         }
         leads.proclaim(value.to_string()).await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_saw_no_term_before_its_stream_broke_reports_a_gap() {
+    let (_world, network, session) = two().await;
+    let mut observer = network.client(&[1]).observe("workers", 0);
+    assert!(matches!(observer.next().await, Ok(Observed::NoLeader(_))));
+    network.cut(1);
+    let election = session.election("workers");
+    election
+        .campaign("gone")
+        .await
+        .unwrap()
+        .resign()
+        .await
+        .unwrap();
+    let leads = election.campaign("b").await.unwrap();
+    let seen = timeout(secs(60), async {
+        [
+            observer.next().await.unwrap(),
+            observer.next().await.unwrap(),
+        ]
+    });
+    let seen = seen.await.expect("a gap and a term");
+    let [Observed::Missed(_), Observed::Leader(leader)] = &seen else {
+        panic!("the term that is gone is a gap: {seen:?}");
+    };
+    assert_eq!((leader.term, leader.value.as_str()), (leads.term(), "b"));
+    leads.proclaim("c").await.unwrap();
+    let next = observer.next().await.unwrap();
+    assert!(
+        matches!(next, Observed::Leader(_)),
+        "only one gap: {next:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_that_lost_the_same_coordinator_do_not_all_come_back_at_once() {
+    let (_world, network, session) = two().await;
+    let leads = session.election("workers").campaign("a").await.unwrap();
+    let mut observers: Vec<_> = (0..8)
+        .map(|_| network.client(&[1]).observe("workers", 0))
+        .collect();
+    for observer in &mut observers {
+        observer.next().await.unwrap();
+    }
+    network.cut(1);
+    let cut = Instant::now();
+    leads.proclaim("b").await.unwrap();
+    let back = observers.into_iter().map(|mut observer| async move {
+        let seen = observer.next().await.unwrap();
+        assert!(
+            matches!(&seen, Observed::Leader(it) if it.value == "b"),
+            "{seen:?}"
+        );
+        cut.elapsed()
+    });
+    let mut back = futures::future::join_all(back).await;
+    assert!(back.iter().all(|after| *after < secs(2)), "{back:?}");
+    back.dedup();
+    assert!(back.len() > 1, "all at once: {back:?}");
 }
