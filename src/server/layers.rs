@@ -119,6 +119,7 @@ pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet) -> grpc::Config {
         operations_per_session_max: limits.operations_per_session_max,
         header_list_bytes_max: limits.header_list_bytes_max,
         fleet: fleet.clone(),
+        etcd: settings.facades.etcd,
     }
 }
 

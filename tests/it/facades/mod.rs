@@ -1,0 +1,5 @@
+//! Protocols of other systems, by their own messages.
+
+mod etcd;
+mod etcd_election;
+mod etcd_rights;
