@@ -2,7 +2,7 @@
 
 use lockkeeper_access::{Access, Account, Audited, Right};
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, Coordinator, Error, Invalid, LockName, Operation, Reply, mailbox,
+    Answer, AnswersTo, Coordinator, Error, Invalid, LockName, Operation, Owner, Reply, mailbox,
 };
 use tonic::{Extensions, Status};
 
@@ -43,6 +43,16 @@ impl Door {
         let name = LockName::parse(text("name", name)?, self.coordinator.limits())?;
         name.permit(right, &self.access, account)?;
         Ok(name)
+    }
+
+    /// An owner without a session; where callers are identified, it is the caller's alone.
+    pub(crate) fn sessionless(&self, account: &Account, label: &str) -> Result<Owner, Error> {
+        let owner = Owner::sessionless(label, self.coordinator.limits())?;
+        Ok(if self.access.is_on() {
+            owner.marked(account.identity().mark())
+        } else {
+            owner
+        })
     }
 
     /// Runs an operation that may wait, and returns its last answer. Dropping the future ends the

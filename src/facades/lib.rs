@@ -3,8 +3,15 @@
 //! access rules and limits as other calls. What a facade cannot promise it refuses.
 //!
 //! - [`etcd`]: the services for leases, locks and elections.
+//! - [`dapr`]: the calls of the distributed lock.
 
+pub mod dapr;
 mod door;
 pub mod etcd;
+mod served;
 
 pub use door::Door;
+pub use served::Facades;
+
+/// The descriptors of all services.
+pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

@@ -85,7 +85,7 @@ impl ElectionService {
                     lease: lease.id,
                 };
                 Ok(CampaignResponse {
-                    header: header(revision(elected.revision)),
+                    header: Some(header(revision(elected.revision))),
                     leader: Some(leader),
                 })
             }
@@ -147,10 +147,10 @@ impl ElectionService {
             let (door, account) = (door.clone(), account.clone());
             async move {
                 loop {
-                    let observed = observer.next().await?;
+                    let term = observer.next().await?;
                     name.permit(Right::Describe, &door.access, &account)?;
                     // An observer in etcd is shown leaders only, and may miss some.
-                    if let Observed::Leader(leader) = observed {
+                    if let Observed::Leader(leader) = term {
                         let shown = leader_response(&name, leader);
                         return Ok(Some((shown, (observer, name))));
                     }
@@ -182,7 +182,7 @@ impl election_server::Election for ElectionService {
     ) -> Result<Response<ProclaimResponse>, Status> {
         let account = account(request.extensions());
         let proclaimed = self.replace(&account, request.get_ref()).await?;
-        let header = header(revision(proclaimed));
+        let header = Some(header(revision(proclaimed)));
         Ok(Response::new(ProclaimResponse { header }))
     }
 
@@ -216,7 +216,9 @@ impl election_server::Election for ElectionService {
     ) -> Result<Response<ResignResponse>, Status> {
         let account = account(request.extensions());
         self.step_down(&account, request.get_ref()).await?;
-        Ok(Response::new(ResignResponse { header: header(0) }))
+        Ok(Response::new(ResignResponse {
+            header: Some(header(0)),
+        }))
     }
 }
 
@@ -238,7 +240,7 @@ fn leader_response(name: &LockName, leader: Leadership) -> LeaderResponse {
         lease,
     };
     LeaderResponse {
-        header: header(kv.mod_revision),
+        header: Some(header(kv.mod_revision)),
         kv: Some(kv),
     }
 }

@@ -26,11 +26,11 @@ pub(super) fn revision(number: u64) -> i64 {
 }
 
 /// The header of an answer; the revision is 0 where the answer has none.
-pub(super) fn header(revision: i64) -> Option<ResponseHeader> {
-    Some(ResponseHeader {
+pub(super) fn header(revision: i64) -> ResponseHeader {
+    ResponseHeader {
         revision,
         ..ResponseHeader::default()
-    })
+    }
 }
 
 #[cfg(test)]

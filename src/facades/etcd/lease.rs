@@ -47,7 +47,7 @@ impl lease_server::Lease for LeaseService {
         let LeaseGrantRequest { ttl, id } = request.into_inner();
         let held = self.leases.grant(&self.door, &account, (id, ttl))?;
         Ok(Response::new(LeaseGrantResponse {
-            header: header(0),
+            header: Some(header(0)),
             id: held.id,
             ttl: seconds(held.ttl),
             error: String::new(),
@@ -61,7 +61,9 @@ impl lease_server::Lease for LeaseService {
         let account = account(request.extensions());
         let id = request.get_ref().id;
         self.leases.revoke(&self.door, &account, id).await?;
-        Ok(Response::new(LeaseRevokeResponse { header: header(0) }))
+        Ok(Response::new(LeaseRevokeResponse {
+            header: Some(header(0)),
+        }))
     }
 
     /// Each message counts as a request of its caller. A lease that has ended has no time to live.
@@ -76,7 +78,7 @@ impl lease_server::Lease for LeaseService {
             let counted = account.request().map_err(Error::from);
             counted.map_err(|error| status(&error))?;
             Ok(LeaseKeepAliveResponse {
-                header: header(0),
+                header: Some(header(0)),
                 id,
                 ttl: leases.keep_alive(&account, id).map_or(0, seconds),
             })
@@ -94,7 +96,7 @@ impl lease_server::Lease for LeaseService {
         let names = held.iter().filter(|_| keys);
         let names = names.flat_map(|held| held.stream.names());
         Ok(Response::new(LeaseTimeToLiveResponse {
-            header: header(0),
+            header: Some(header(0)),
             id,
             keys: names.map(|name| key(name.public(), id)).collect(),
             ttl: held.as_ref().map_or(NO_LEASE, |held| {
@@ -110,7 +112,7 @@ impl lease_server::Lease for LeaseService {
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
         let own = self.leases.of(&account(request.extensions()));
         Ok(Response::new(LeaseLeasesResponse {
-            header: header(0),
+            header: Some(header(0)),
             leases: own.into_iter().map(|id| LeaseStatus { id }).collect(),
         }))
     }

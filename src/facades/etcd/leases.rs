@@ -63,8 +63,8 @@ impl Leases {
             return Err(invalid("ID", "must not be negative"));
         }
         let min = limits.lease_min;
-        let least = Duration::from_secs(min.as_secs() + u64::from(min.subsec_nanos() > 0));
-        let ttl = Duration::from_secs(seconds).max(least);
+        let shortest = Duration::from_secs(min.as_secs() + u64::from(min.subsec_nanos() > 0));
+        let ttl = Duration::from_secs(seconds).max(shortest);
         let lease = Lease::named("TTL", ttl, limits).map_err(|it| refused(door, &it.into()))?;
         let mut leases = self.0.lock();
         let id = match id {

@@ -41,7 +41,7 @@ impl LockService {
             Answer::Granted(delivery) => {
                 let grant = delivery.take().map_err(status)?;
                 Ok(LockResponse {
-                    header: header(revision(grant.fencing_token)),
+                    header: Some(header(revision(grant.fencing_token))),
                     key: key(grant.name.public(), lease.id),
                 })
             }
@@ -87,6 +87,8 @@ impl lock_server::Lock for LockService {
     ) -> Result<Response<UnlockResponse>, Status> {
         let account = account(request.extensions());
         self.release(&account, &request.get_ref().key).await?;
-        Ok(Response::new(UnlockResponse { header: header(0) }))
+        Ok(Response::new(UnlockResponse {
+            header: Some(header(0)),
+        }))
     }
 }

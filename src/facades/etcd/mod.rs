@@ -10,7 +10,7 @@ mod lock;
 mod pb;
 mod refused;
 
-pub use pb::{DESCRIPTORS, etcdserverpb, mvccpb, v3electionpb, v3lockpb};
+pub use pb::{etcdserverpb, mvccpb, v3electionpb, v3lockpb};
 
 use tonic::service::Routes;
 

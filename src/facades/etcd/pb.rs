@@ -23,6 +23,3 @@ pub mod v3lockpb {
 pub mod v3electionpb {
     include!("../generated/v3electionpb.rs");
 }
-
-/// The descriptors of these services.
-pub const DESCRIPTORS: &[u8] = include_bytes!("../generated/descriptors.bin");

@@ -5,7 +5,8 @@ use std::{env, fs, path::Path};
 
 use prost::Message as _;
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
+    "dapr/lock.proto",
     "etcd/rpc.proto",
     "etcd/v3election.proto",
     "etcd/v3lock.proto",

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facades {
+    /// Serves the calls of Dapr's distributed lock.
+    pub dapr: bool,
     /// Serves etcd's leases, locks and elections.
     pub etcd: bool,
 }

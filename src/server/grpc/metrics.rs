@@ -12,7 +12,6 @@ use std::{
 use http::{HeaderMap, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use lockkeeper_base::metrics::{Labels, Numbered, OnUse, Registrar, numbered, observe, of_calls};
-use lockkeeper_facades::etcd;
 use pin_project_lite::pin_project;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
@@ -219,7 +218,7 @@ impl Metrics {
 fn described() -> Vec<(&'static str, String, String)> {
     let sets = [
         pb::DESCRIPTORS,
-        etcd::DESCRIPTORS,
+        lockkeeper_facades::DESCRIPTORS,
         tonic_health::pb::FILE_DESCRIPTOR_SET,
         tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
         tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,

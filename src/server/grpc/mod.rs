@@ -55,7 +55,7 @@ use lockkeeper_api::pb::{
     self, election_service_server::ElectionServiceServer, latch_service_server::LatchServiceServer,
 };
 use lockkeeper_coordinator::Coordinator;
-use lockkeeper_facades::etcd;
+use lockkeeper_facades::Facades;
 use tonic::{service::Routes, transport::Server};
 use tower::{
     ServiceBuilder,
@@ -94,8 +94,8 @@ pub struct Config {
     pub header_list_bytes_max: u32,
     /// The other coordinators.
     pub fleet: Fleet,
-    /// Whether the services of etcd are served.
-    pub etcd: bool,
+    /// The protocols of other systems.
+    pub facades: Facades,
 }
 
 /// Calls that a client reset before they were accepted, and its protocol errors. Above either
@@ -150,7 +150,9 @@ pub fn services(
         calls: calls.clone(),
     };
     let latch = LatchServiceServer::new(latch).max_decoding_message_size(config.message_bytes_max);
-    let mut routes = facades(&calls, &config);
+    let mut routes = config
+        .facades
+        .routes(&calls.door(), config.message_bytes_max);
     let election = ElectionServiceServer::new(election::ElectionService { calls })
         .max_decoding_message_size(config.message_bytes_max);
     let admin = admin.max_decoding_message_size(config.message_bytes_max);
@@ -187,16 +189,6 @@ pub fn services(
         .layer(router_bypass::RouterBypassLayer::new(direct))
         .service(routes.prepare());
     Ok(Services::new(server(&config), service, &config))
-}
-
-/// The protocols of other systems.
-fn facades(calls: &call::Calls, config: &Config) -> Routes {
-    let routes = Routes::default();
-    if config.etcd {
-        etcd::add(routes, &calls.door(), config.message_bytes_max)
-    } else {
-        routes
-    }
 }
 
 /// The server's behaviour towards connections.

@@ -1,12 +1,15 @@
 //! etcd's leases and locks.
 
-use lockkeeper_facades::etcd::{
-    etcdserverpb::{
-        LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
-        LeaseRevokeRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
-        lease_client::LeaseClient,
+use lockkeeper_facades::{
+    Facades,
+    etcd::{
+        etcdserverpb::{
+            LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
+            LeaseRevokeRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+            lease_client::LeaseClient,
+        },
+        v3lockpb::{LockRequest, UnlockRequest, lock_client::LockClient},
     },
-    v3lockpb::{LockRequest, UnlockRequest, lock_client::LockClient},
 };
 use lockkeeper_testkit::client::Caller;
 use tokio::{
@@ -120,7 +123,10 @@ impl KeepAlive {
 
 pub(super) fn options() -> Options {
     Options {
-        etcd: true,
+        facades: Facades {
+            dapr: true,
+            etcd: true,
+        },
         ..Options::default()
     }
 }

@@ -79,7 +79,7 @@ async fn leaders_follow_each_other_and_observers_see_them() {
         next(&mut observed).await,
         ("one".to_owned(), leader.rev, first)
     );
-    let (then, _) = tokio::join!(other.campaign(second, b"other"), async {
+    let (then, ()) = tokio::join!(other.campaign(second, b"other"), async {
         world.until_waiting(0, 1).await;
         one.proclaim(&leader, "one, again").await.unwrap();
         let again = ("one, again".to_owned(), leader.rev, first);

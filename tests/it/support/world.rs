@@ -6,6 +6,7 @@ use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{self, Coordinator, Limits, SessionSecrets};
+use lockkeeper_facades::Facades;
 use lockkeeper_server::{
     fleet::{self, Fleet},
     grpc::{self, Peer, Usage},
@@ -46,8 +47,8 @@ pub(crate) struct Options {
     pub(crate) connection_age_max: Option<Duration>,
     /// Whether the coordinators announce themselves and ask each other.
     pub(crate) fleet: bool,
-    /// Whether the services of etcd are served.
-    pub(crate) etcd: bool,
+    /// The protocols of other systems that are served.
+    pub(crate) facades: Facades,
 }
 
 /// The test's world.
@@ -98,7 +99,7 @@ impl Default for Options {
             access: Access::open(),
             connection_age_max: None,
             fleet: false,
-            etcd: false,
+            facades: Facades::default(),
         }
     }
 }
@@ -366,7 +367,7 @@ impl Node {
 fn grpc_config(options: &Options, fleet: &Fleet) -> grpc::Config {
     grpc::Config {
         fleet: fleet.clone(),
-        etcd: options.etcd,
+        facades: options.facades,
         keepalive_interval: Duration::from_secs(20),
         keepalive_timeout: Duration::from_secs(10),
         connection_age_max: options.connection_age_max,
