@@ -1,5 +1,6 @@
 //! The answers on a session's stream, and those of one wait.
 
+use lockkeeper_access::Right;
 use lockkeeper_store::script::{CountSet, PermitsSet};
 
 use crate::{
@@ -119,15 +120,24 @@ impl Answer {
         )
     }
 
-    /// The first of these names that the caller holds once it takes an answer of a wait.
-    pub fn granted(&self, is_one: impl Fn(&LockName) -> bool) -> Option<&LockName> {
-        let name = match self {
-            Self::Granted(delivery) => &delivery.grant().name,
-            Self::Elected(elected) => &elected.delivery.grant().name,
-            Self::PermitsGranted(delivery) => delivery.name(),
-            Self::GrantedAll(delivery) => return delivery.names().find(|name| is_one(name)),
+    /// The first right to a name that the end of a wait takes, and that the caller lacks.
+    pub fn forbidden(
+        &self,
+        allows: impl Fn(Right, &LockName) -> bool,
+    ) -> Option<(Right, &LockName)> {
+        let (right, name) = match self {
+            Self::Granted(delivery) => (Right::Acquire, &delivery.grant().name),
+            Self::Elected(elected) => (Right::Acquire, &elected.delivery.grant().name),
+            Self::PermitsGranted(delivery) => (Right::Acquire, delivery.name()),
+            Self::GrantedAll(delivery) => {
+                let right = Right::Acquire;
+                let mut names = delivery.names();
+                return Some((right, names.find(|name| !allows(right, name))?));
+            }
+            Self::LockFree(free) => (Right::Describe, &free.name),
+            Self::LatchOpened(opened) => (Right::Acquire, &opened.name),
             _ => return None,
         };
-        is_one(name).then_some(name)
+        (!allows(right, name)).then_some((right, name))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_store::{host::Replicas, script};
 
-use crate::{resume_token::SessionSecrets, types::Limits};
+use crate::{session_secrets::SessionSecrets, types::Limits};
 
 /// The configuration of a coordinator.
 #[derive(Clone, Debug)]

@@ -85,6 +85,26 @@ impl Core {
         }
     }
 
+    /// An error if no new waits are admitted.
+    pub(crate) fn check_serving(&self) -> Result<(), Error> {
+        if self.draining.is_cancelled() {
+            return Err(Error::Draining);
+        }
+        Ok(())
+    }
+
+    /// The session whose end ends a wait. It must be live.
+    pub(crate) fn live_session(
+        &self,
+        id: Option<&SessionId>,
+    ) -> Result<Option<Arc<Session>>, Error> {
+        let session = id.map(|id| self.sessions.get(id)).transpose()?;
+        if let Some(session) = &session {
+            session.live()?;
+        }
+        Ok(session)
+    }
+
     /// The session of an owner.
     pub(crate) fn session_of(&self, owner: &Owner) -> Result<Option<Arc<Session>>, Error> {
         let session = owner.session.as_ref();

@@ -4,15 +4,16 @@
 
 use std::time::Duration;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
 use crate::{coordinator::Coordinator, error::Error};
 
 /// How often a coordinator announces itself, and how long it is known after the last time.
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 const TTL: Duration = Duration::from_secs(15);
+
+/// In the place of a session's id, so that no announcement is a resume token.
+const PURPOSE: &str = "coordinator";
 
 /// How much the clocks of two coordinators may differ, in seconds.
 const CLOCKS_DIFFER_MAX: u64 = 60;
@@ -68,10 +69,9 @@ impl Coordinator {
             at: (self.core.config.unix_seconds)(),
         };
         let text = serde_json::to_string(&signed).expect("text and numbers become JSON");
-        let secrets = self.core.config.session_secrets.get();
-        let secret = secrets.first().map_or(&[][..], Vec::as_slice);
-        let mac = self.mac(secret, self.id(), &text).finalize().into_bytes();
-        let said = [&hex::encode(mac), " ", &text].concat();
+        let secrets = &self.core.config.session_secrets;
+        let signature = secrets.sign((PURPOSE, self.id()), &self.payload(&text));
+        let said = [&hex::encode(signature), " ", &text].concat();
         let found = self.say(Some(&said)).await?;
         let others = found.others.iter().map(|(id, said)| {
             let id = String::from_utf8_lossy(id).into_owned();
@@ -106,12 +106,10 @@ impl Coordinator {
     fn read(&self, id: &str, said: &[u8]) -> Result<Introduction, &'static str> {
         let unreadable = "what it says of itself cannot be read";
         let said = str::from_utf8(said).map_err(|_| unreadable)?;
-        let (mac, text) = said.split_once(' ').ok_or(unreadable)?;
-        let mac = hex::decode(mac).map_err(|_| unreadable)?;
-        let secrets = self.core.config.session_secrets.get();
-        // Compares in constant time.
-        let is_signed = |secret: &Vec<u8>| self.mac(secret, id, text).verify_slice(&mac).is_ok();
-        if !secrets.iter().any(is_signed) {
+        let (signature, text) = said.split_once(' ').ok_or(unreadable)?;
+        let signature = hex::decode(signature).map_err(|_| unreadable)?;
+        let secrets = &self.core.config.session_secrets;
+        if !secrets.signed((PURPOSE, id), &self.payload(text), &signature) {
             return Err("it has another session.secret");
         }
         let signed: Signed = serde_json::from_str(text).map_err(|_| unreadable)?;
@@ -122,12 +120,10 @@ impl Coordinator {
         Ok(signed.said)
     }
 
-    fn mac(&self, secret: &[u8], id: &str, text: &str) -> Hmac<Sha256> {
-        #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
-        let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
-        // The MAC of a resume token begins with a UUID, so neither can be taken for the other.
-        let parts = ["coordinator", &self.core.config.limits.key_prefix, id, text];
-        let with = |mac: Hmac<Sha256>, part: &str| mac.chain_update(part).chain_update([0]);
-        parts.into_iter().fold(mac, with)
+    /// What is signed: it is for coordinators with the same prefix only.
+    fn payload(&self, text: &str) -> Vec<u8> {
+        [&self.core.config.limits.key_prefix, "\0", text]
+            .concat()
+            .into_bytes()
     }
 }

@@ -1,23 +1,22 @@
 //! Entry points of this layer for `tests/fuzzing`.
 
 use super::{
-    resume_token::{Claims, Issue, mac},
+    resume_token::{Claims, Issue},
+    session_secrets::SessionSecrets,
     types::{Limits, SessionId},
 };
-use hmac::Mac as _;
 use lockkeeper_access::Identity;
-
-const SECRET: &[u8] = b"a secret of 16 bytes or more";
 
 /// A forged resume token must be refused. Any content signed by us must be parsed or refused, and
 /// what was parsed must be the same when signed again.
 pub fn resume_token(bytes: &[u8], limits: &Limits) {
     let (id, whose) = (SessionId::random(), Identity::named("caller"));
-    let (of, secrets) = ((&id, &whose), [SECRET.to_vec()]);
+    let secrets = SessionSecrets::new(vec![b"a secret of 16 bytes or more".to_vec()]);
+    let of = (&id, &whose);
     assert_eq!(Claims::verify(bytes, &secrets, of, limits), None);
     let mut signed = bytes.to_vec();
-    let signature = mac(SECRET, id.as_str(), whose.as_str(), bytes).finalize();
-    signed.extend_from_slice(&signature.into_bytes());
+    let signature = secrets.sign((id.as_str(), whose.as_str()), bytes);
+    signed.extend_from_slice(&signature);
     if let Some((claims, issue)) = Claims::verify(&signed, &secrets, of, limits) {
         let issue = issue.unwrap_or(Issue {
             at: 0,

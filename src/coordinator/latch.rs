@@ -52,8 +52,11 @@ pub struct AwaitLatch {
 }
 
 /// The latch is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LatchOpened;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatchOpened {
+    /// The latch.
+    pub name: LockName,
+}
 
 /// A wait that ended while the latch was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,19 +137,11 @@ pub(crate) async fn await_latch<P: Progress>(
         wait,
     } = request;
     let deadline = wait.and_then(|wait| Instant::now().checked_add(wait));
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
-    let session = session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
-    if let Some(session) = &session {
-        session.live()?;
-    }
+    core.check_serving()?;
+    let session = core.live_session(session.as_ref())?;
     let seen = core.scripts.inspect_latch(name.store_key()).await?;
     if seen.count == 0 {
-        return Ok(Ok(LatchOpened));
+        return Ok(Ok(opened(name)));
     }
     if *wait == Some(Duration::ZERO) {
         return Ok(Err(LatchNotOpened {
@@ -166,6 +161,10 @@ pub(crate) async fn await_latch<P: Progress>(
         None,
     )?;
     wait_for(core, name, &place, seen.count, &stops).await
+}
+
+fn opened(name: &LockName) -> LatchOpened {
+    LatchOpened { name: name.clone() }
 }
 
 async fn wait_for<P: Progress>(
@@ -189,7 +188,7 @@ async fn wait_for<P: Progress>(
         }
         match next(core, place, check_at, stops).await {
             Next::Notify => match place.seen() {
-                Some(0) => return Ok(Ok(LatchOpened)),
+                Some(0) => return Ok(Ok(opened(name))),
                 seen => count = seen.unwrap_or(count),
             },
             Next::End(ended) => {
@@ -210,7 +209,7 @@ async fn wait_for<P: Progress>(
                         count = seen.count;
                         place.tell_seen(begun, count);
                         if count == 0 {
-                            return Ok(Ok(LatchOpened));
+                            return Ok(Ok(opened(name)));
                         }
                         let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
                         check_at = Some(core.check_at(forgotten_at));

@@ -52,6 +52,7 @@ mod resume_token;
 mod rights;
 mod semaphore;
 mod session;
+mod session_secrets;
 mod sessionless;
 mod spans;
 mod standing;
@@ -108,7 +109,6 @@ pub use self::{
     recent::{Recent, Recorded},
     reply::{AnswersTo, Reply},
     resume::{Resumed, ResumedGrant, ResumedPermits},
-    resume_token::SessionSecrets,
     semaphore::{
         attempt::PermitDelivery,
         outcome::{
@@ -118,6 +118,7 @@ pub use self::{
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
     session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen, YieldRequest},
+    session_secrets::SessionSecrets,
     standing::Standing,
     stream::{Opened, Stream},
     types::{

@@ -94,13 +94,11 @@ impl Coordinator {
         named: Resumed,
     ) -> Result<Opened, Error> {
         let core = &self.core;
-        if core.draining.is_cancelled() {
-            return Err(Error::Draining);
-        }
+        core.check_serving()?;
         let limits = &core.config.limits;
         let whose = account.identity();
-        let secrets = core.config.session_secrets.get();
-        let (claims, issue) = Claims::verify(resume_token, &secrets, (id, whose), limits)
+        let secrets = &core.config.session_secrets;
+        let (claims, issue) = Claims::verify(resume_token, secrets, (id, whose), limits)
             .ok_or(Error::ResumeTokenInvalid)?;
         let is_fresh = core.is_fresh(id, issue)?;
         if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
@@ -171,8 +169,7 @@ impl Core {
             generation: session.generation.load(Ordering::Relaxed),
         };
         let of = (&session.id, session.account.identity());
-        let secrets = self.config.session_secrets.get();
-        claims.sign(issue, &secrets, of, &self.config.limits)
+        claims.sign(issue, &self.config.session_secrets, of, &self.config.limits)
     }
 
     /// Whether a token of this issue is accepted by itself: it is young, or this coordinator has

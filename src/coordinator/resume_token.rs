@@ -2,17 +2,16 @@
 //! secret. It carries the session's settings and its own issue, signed together with the session's
 //! id and its identity.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use lockkeeper_access::Identity;
-use parking_lot::RwLock;
-use sha2::Sha256;
 
-use crate::types::{Limits, OnDisconnect, SessionId, over};
+use crate::{
+    session_secrets::{SIGNATURE_BYTES, SessionSecrets},
+    types::{Limits, OnDisconnect, SessionId, over},
+};
 
 const VERSION: u8 = 2;
-const MAC_BYTES: usize = 32;
 
 /// The issue follows the client name, behind this mark and as digits. Coordinators of older
 /// versions take it for a part of the name, and so accept and return the token.
@@ -20,11 +19,6 @@ const ISSUE_MARK: &str = "~";
 const TIME_DIGITS: usize = 10;
 const GENERATION_DIGITS: usize = 8;
 const ISSUE_BYTES: usize = ISSUE_MARK.len() + TIME_DIGITS + GENERATION_DIGITS;
-
-/// The secrets of resume tokens: the first signs, and all are accepted, so that they can be
-/// replaced without a gap. Clones share them.
-#[derive(Clone)]
-pub struct SessionSecrets(Arc<RwLock<Arc<[Vec<u8>]>>>);
 
 /// A session's settings, as its resume token carries them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,39 +36,15 @@ pub(crate) struct Issue {
     pub(crate) generation: u32,
 }
 
-// === impl SessionSecrets ===
-
-impl SessionSecrets {
-    /// At least one.
-    pub fn new(secrets: Vec<Vec<u8>>) -> Self {
-        Self(Arc::new(RwLock::new(secrets.into())))
-    }
-
-    /// Replaces them. Tokens of a secret that is gone are refused from now on.
-    pub fn set(&self, secrets: Vec<Vec<u8>>) {
-        *self.0.write() = secrets.into();
-    }
-
-    pub(crate) fn get(&self) -> Arc<[Vec<u8>]> {
-        Arc::clone(&self.0.read())
-    }
-}
-
-impl fmt::Debug for SessionSecrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionSecrets").finish_non_exhaustive()
-    }
-}
-
 // === impl Claims ===
 
 impl Claims {
-    /// Version, effect of a broken stream, lease in ms, client name, issue, MAC. A client name
-    /// that leaves no room for the issue is shortened.
+    /// Version, effect of a broken stream, lease in ms, client name, issue, signature. A client
+    /// name that leaves no room for the issue is shortened.
     pub(crate) fn sign(
         &self,
         issue: Issue,
-        secrets: &[Vec<u8>],
+        secrets: &SessionSecrets,
         (id, whose): (&SessionId, &Identity),
         limits: &Limits,
     ) -> Vec<u8> {
@@ -88,11 +58,8 @@ impl Claims {
         token.extend_from_slice(&lease.to_be_bytes());
         token.extend_from_slice(&name.as_bytes()[..name_end.unwrap_or_default()]);
         token.extend_from_slice(issue.to_string().as_bytes());
-        let secret = secrets.first().map_or(&[][..], Vec::as_slice);
-        let mac = mac(secret, id.as_str(), whose.as_str(), &token)
-            .finalize()
-            .into_bytes();
-        token.extend_from_slice(&mac);
+        let signature = secrets.sign((id.as_str(), whose.as_str()), &token);
+        token.extend_from_slice(&signature);
         token
     }
 
@@ -100,17 +67,13 @@ impl Claims {
     /// of older versions have no issue.
     pub(crate) fn verify(
         token: &[u8],
-        secrets: &[Vec<u8>],
+        secrets: &SessionSecrets,
         (id, whose): (&SessionId, &Identity),
         limits: &Limits,
     ) -> Option<(Self, Option<Issue>)> {
-        let (payload, signature) = token.split_at_checked(token.len().checked_sub(MAC_BYTES)?)?;
-        // Compares in constant time.
-        let is_signed = |secret: &Vec<u8>| {
-            let mac = mac(secret, id.as_str(), whose.as_str(), payload);
-            mac.verify_slice(signature).is_ok()
-        };
-        if !secrets.iter().any(is_signed) {
+        let payload_bytes = token.len().checked_sub(SIGNATURE_BYTES)?;
+        let (payload, signature) = token.split_at_checked(payload_bytes)?;
+        if !secrets.signed((id.as_str(), whose.as_str()), payload, signature) {
             return None;
         }
         let (&[VERSION, keep], rest) = payload.split_first_chunk::<2>()? else {
@@ -169,17 +132,6 @@ impl fmt::Display for Issue {
     }
 }
 
-/// The signature of a payload. `id` and `whose` have no zero byte, so it is that of no other two.
-pub(crate) fn mac(secret: &[u8], id: &str, whose: &str, payload: &[u8]) -> Hmac<Sha256> {
-    #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
-    let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
-    mac.chain_update(id)
-        .chain_update([0])
-        .chain_update(whose)
-        .chain_update([0])
-        .chain_update(payload)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,30 +157,34 @@ mod tests {
         }
     }
 
+    fn secrets(secrets: &[&str]) -> SessionSecrets {
+        SessionSecrets::new(secrets.iter().map(|it| it.as_bytes().to_vec()).collect())
+    }
+
     #[test]
     fn only_the_signed_token_of_the_same_session_is_accepted() {
         let claims = claims("ci");
-        let (id, secrets) = (SessionId::random(), [b"0123456789abcdef".to_vec()]);
+        let (id, ours) = (SessionId::random(), secrets(&["0123456789abcdef"]));
         let whose = Identity::named("web");
-        let token = claims.sign(ISSUE, &secrets, (&id, &whose), &limits());
-        let verify = |token: &[u8], secrets: &[Vec<u8>], id| {
+        let token = claims.sign(ISSUE, &ours, (&id, &whose), &limits());
+        let verify = |token: &[u8], secrets: &SessionSecrets, id| {
             Claims::verify(token, secrets, (id, &whose), &limits())
         };
-        assert_eq!(verify(&token, &secrets, &id), Some((claims, Some(ISSUE))));
-        let another = [b"another secret..".to_vec()];
+        assert_eq!(verify(&token, &ours, &id), Some((claims, Some(ISSUE))));
+        let another = secrets(&["another secret.."]);
         assert_eq!(verify(&token, &another, &id), None);
-        let both = [another[0].clone(), secrets[0].clone()];
+        let both = secrets(&["another secret..", "0123456789abcdef"]);
         assert!(verify(&token, &both, &id).is_some());
         let other = SessionId::random();
-        assert_eq!(verify(&token, &secrets, &other), None);
+        assert_eq!(verify(&token, &ours, &other), None);
         for at in 0..token.len() {
             let mut forged = token.clone();
             forged[at] ^= 1;
-            assert_eq!(verify(&forged, &secrets, &id), None, "byte {at}");
+            assert_eq!(verify(&forged, &ours, &id), None, "byte {at}");
         }
-        assert_eq!(verify(&[], &secrets, &id), None);
+        assert_eq!(verify(&[], &ours, &id), None);
         for other in [Identity::anonymous(), Identity::named("wee")] {
-            let verified = Claims::verify(&token, &secrets, (&id, &other), &limits());
+            let verified = Claims::verify(&token, &ours, (&id, &other), &limits());
             assert_eq!(verified, None, "{other}");
         }
     }
@@ -236,10 +192,10 @@ mod tests {
     #[test]
     fn an_older_version_takes_the_issue_for_a_part_of_the_name() {
         let (id, whose) = (SessionId::random(), Identity::anonymous());
-        let secrets = [b"0123456789abcdef".to_vec()];
+        let secrets = secrets(&["0123456789abcdef"]);
         for name in ["", "ci", &"ä".repeat(64)] {
             let token = claims(name).sign(ISSUE, &secrets, (&id, &whose), &limits());
-            let as_name = &token[10..token.len() - MAC_BYTES];
+            let as_name = &token[10..token.len() - SIGNATURE_BYTES];
             let as_name = std::str::from_utf8(as_name).unwrap();
             assert_eq!(over(as_name, limits().client_name_bytes_max), None);
             let (read, issue) = Claims::verify(&token, &secrets, (&id, &whose), &limits()).unwrap();

@@ -55,9 +55,7 @@ impl Coordinator {
         on_disconnect: OnDisconnect,
     ) -> Result<Opened, Error> {
         let core = &self.core;
-        if core.draining.is_cancelled() {
-            return Err(Error::Draining);
-        }
+        core.check_serving()?;
         let client_name = core.config.limits.client_name(client_name)?;
         let lease = lease.map_or(core.config.lease, Lease::get);
         let claims = Claims {

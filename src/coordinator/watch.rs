@@ -46,9 +46,7 @@ impl Coordinator {
     /// Watches the names that begin with `prefix`.
     pub fn watch(&self, prefix: String) -> Result<Watcher, Error> {
         let core = Arc::clone(&self.core);
-        if core.draining.is_cancelled() {
-            return Err(Error::Draining);
-        }
+        core.check_serving()?;
         let mut watcher = Watcher {
             events: core.events.subscribe()?,
             core,

@@ -165,7 +165,7 @@ func (b *bareStream) receiveAll() {
 // pair sends what the client sends: owners and request ids that are as long and as different.
 func (b *bareStream) pair(_ context.Context, task int) error {
 	number := b.numbers.Add(2)
-	name, owner := fmt.Sprint("speed-", task), fmt.Sprint("call-", number)
+	name, owner := fmt.Sprint("bare-", task), fmt.Sprint("call-", number)
 	answer, err := b.call(task, &pb.SessionRequest{Request: &pb.SessionRequest_TryAcquire{
 		TryAcquire: &pb.TryAcquireRequest{
 			Name: name, Owner: owner, Mode: pb.LockMode_LOCK_MODE_EXCLUSIVE,

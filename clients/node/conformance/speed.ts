@@ -134,7 +134,7 @@ class BareStream {
   async pair(task: number): Promise<void> {
     this.#lastOwner += 1;
     const opId = BigInt(task + 1);
-    const lock = { name: `speed-${String(task)}`, mode: LockMode.EXCLUSIVE, sessionId: "" };
+    const lock = { name: `bare-${String(task)}`, mode: LockMode.EXCLUSIVE, sessionId: "" };
     const of = { ...lock, owner: `guard-${String(this.#lastOwner)}` };
     const acquire = { ...of, requestId: randomUUID(), lease: undefined, minReplicaAcks: 0 };
     const tried = await this.#ask(opId, { $case: "tryAcquire", value: acquire });

@@ -131,7 +131,7 @@ class BareStream:
     async def pair(self, task: int) -> None:
         """Send what the client sends: owners and request ids are as long and as different."""
         number = next(self._numbers)
-        name, owner, mode = f"speed-{task}", f"call-{number}", types_pb2.LOCK_MODE_EXCLUSIVE
+        name, owner, mode = f"bare-{task}", f"call-{number}", types_pb2.LOCK_MODE_EXCLUSIVE
         acquire = lock_pb2.TryAcquireRequest(
             name=name, owner=owner, mode=mode, request_id=f"{self._random}{number:015x}a"
         )

@@ -73,7 +73,7 @@ impl Child {
             })?;
         let id = process.id().expect("not waited for yet");
         let group = Pid::from_raw(i32::try_from(id).expect("process ids are small"));
-        let mut child = Self {
+        let child = Self {
             process,
             group,
             is_running: true,
@@ -81,7 +81,14 @@ impl Child {
             changes,
             wants_terminal: false,
         };
-        child.come_to_front();
+        if let Some(terminal) = &child.terminal {
+            terminal.give(group);
+        }
+        // It may have been stopped for want of the terminal. Linux reports that, and a CONT without
+        // need would hide a Ctrl-Z that came before it.
+        if cfg!(not(target_os = "linux")) {
+            child.signal(Signal::SIGCONT);
+        }
         Ok(child)
     }
 

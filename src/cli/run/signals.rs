@@ -6,8 +6,8 @@ use futures::FutureExt as _;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-/// The forwarded signals, and TSTP, which is dropped: a stopped lockkeeper would not renew the
-/// lock, and the command, in its own process group, would not stop with it.
+/// The forwarded signals, and TSTP, which is handled so that it does not stop this process: a
+/// stopped lockkeeper would not renew the lock.
 const HANDLED: [Signal; 7] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -47,14 +47,12 @@ impl Signals {
         Ok(Self { streams })
     }
 
-    /// The next signal to forward. Cancel safe.
+    /// The next signal. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
-                while let Poll::Ready(Some(())) = stream.poll_recv(context) {
-                    if *signal != Signal::SIGTSTP {
-                        return Poll::Ready(*signal);
-                    }
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready(*signal);
                 }
             }
             Poll::Pending

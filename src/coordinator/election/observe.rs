@@ -51,9 +51,7 @@ impl Coordinator {
         account: &Account,
     ) -> Result<Observer, Error> {
         let core = Arc::clone(&self.core);
-        if core.draining.is_cancelled() {
-            return Err(Error::Draining);
-        }
+        core.check_serving()?;
         let counted = account.count(Quota::Waiters, 1)?;
         let following = follow(&core, &name, account)?;
         Ok(Observer {

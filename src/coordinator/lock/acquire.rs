@@ -32,9 +32,7 @@ struct OneLock<'a> {
 
 /// Takes a lock if it is free now.
 pub(crate) async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<Tried, Error> {
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
+    core.check_serving()?;
     let refusal = if request.request_id.is_some() {
         Refusal::Recorded
     } else {
@@ -55,9 +53,7 @@ pub(crate) async fn acquire<P: Progress>(
     let deadline = request
         .wait
         .and_then(|wait| Instant::now().checked_add(wait));
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
+    core.check_serving()?;
     if request.wait == Some(Duration::ZERO) {
         let only = Box::pin(attempt(core, request, Refusal::Forgotten, None));
         return Ok(match only.await? {

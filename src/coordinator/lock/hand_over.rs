@@ -71,22 +71,19 @@ pub(crate) async fn offer(core: &Core, request: &Offer) -> Result<Offered, Error
         token: held.fencing_token,
         until: now.saturating_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX)),
     };
-    let secrets = core.config.session_secrets.get();
     Ok(Offered {
-        ticket: ticket.sign(&secrets, name),
+        ticket: ticket.sign(&core.config.session_secrets, name),
         within: *within,
     })
 }
 
 /// Takes a lock over from its holder, whose coordinator is notified.
 pub(crate) async fn claim(core: &Arc<Core>, request: &Claim) -> Result<Delivery, Error> {
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
+    core.check_serving()?;
     let Claim { acquire, ticket } = request;
     core.scripts.check_tickets()?;
-    let (name, secrets) = (&acquire.name, core.config.session_secrets.get());
-    let ticket = Ticket::verify(ticket, &secrets, name).ok_or(TicketRefused::Invalid)?;
+    let (name, secrets) = (&acquire.name, &core.config.session_secrets);
+    let ticket = Ticket::verify(ticket, secrets, name).ok_or(TicketRefused::Invalid)?;
     let holder = holder(core, name, ticket.token).await?;
     let giver = holder_seen(core, name, &holder);
     let field = str::from_utf8(&holder.owner).map_err(|_| TicketRefused::Over)?;

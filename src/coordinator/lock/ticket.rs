@@ -3,9 +3,8 @@
 //! the claim makes a newer one. Nothing is stored.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hmac::Mac as _;
 
-use crate::{resume_token::mac, types::LockName};
+use crate::{session_secrets::SessionSecrets, types::LockName};
 
 const VERSION: u8 = 1;
 const PAYLOAD_BYTES: usize = 17;
@@ -39,26 +38,20 @@ pub enum TicketRefused {
 
 impl Ticket {
     /// The ticket as text, signed for this lock.
-    pub(crate) fn sign(self, secrets: &[Vec<u8>], name: &LockName) -> String {
+    pub(crate) fn sign(self, secrets: &SessionSecrets, name: &LockName) -> String {
         let mut ticket = vec![VERSION];
         ticket.extend_from_slice(&self.token.to_be_bytes());
         ticket.extend_from_slice(&self.until.to_be_bytes());
-        let secret = secrets.first().map_or(&[][..], Vec::as_slice);
-        let mac = mac(secret, PURPOSE, name.store_key(), &ticket).finalize();
-        ticket.extend_from_slice(&mac.into_bytes());
+        let signature = secrets.sign((PURPOSE, name.store_key()), &ticket);
+        ticket.extend_from_slice(&signature);
         URL_SAFE_NO_PAD.encode(ticket)
     }
 
     /// Reads a ticket; `None` if it was not signed for this lock.
-    pub(crate) fn verify(text: &str, secrets: &[Vec<u8>], name: &LockName) -> Option<Self> {
+    pub(crate) fn verify(text: &str, secrets: &SessionSecrets, name: &LockName) -> Option<Self> {
         let ticket = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (payload, signature) = ticket.split_at_checked(PAYLOAD_BYTES)?;
-        // Compares in constant time.
-        let is_signed = |secret: &Vec<u8>| {
-            let mac = mac(secret, PURPOSE, name.store_key(), payload);
-            mac.verify_slice(signature).is_ok()
-        };
-        if !secrets.iter().any(is_signed) {
+        if !secrets.signed((PURPOSE, name.store_key()), payload, signature) {
             return None;
         }
         let (token, until) = payload.strip_prefix(&[VERSION])?.split_first_chunk::<8>()?;
@@ -104,19 +97,19 @@ mod tests {
     #[test]
     fn a_ticket_is_accepted_for_its_lock_only_and_as_it_was_made() {
         let name = |name| LockName::parse(name, &tests::limits()).unwrap();
-        let (ticket, secrets) = (
-            Ticket {
-                token: 1_700_000_000_000_000,
-                until: u64::MAX,
-            },
-            [b"0123456789abcdef".to_vec()],
-        );
+        let secret = b"0123456789abcdef".to_vec();
+        let secrets = SessionSecrets::new(vec![secret.clone()]);
+        let ticket = Ticket {
+            token: 1_700_000_000_000_000,
+            until: u64::MAX,
+        };
         let text = ticket.sign(&secrets, &name("a"));
         assert_eq!(Ticket::verify(&text, &secrets, &name("a")), Some(ticket));
         assert_eq!(Ticket::verify(&text, &secrets, &name("b")), None);
-        let another = [b"another secret..".to_vec()];
-        assert_eq!(Ticket::verify(&text, &another, &name("a")), None);
-        let both = [another[0].clone(), secrets[0].clone()];
+        let another = b"another secret..".to_vec();
+        let wrong = SessionSecrets::new(vec![another.clone()]);
+        assert_eq!(Ticket::verify(&text, &wrong, &name("a")), None);
+        let both = SessionSecrets::new(vec![another, secret]);
         assert_eq!(Ticket::verify(&text, &both, &name("a")), Some(ticket));
         for at in 0..text.len() {
             let mut forged = text.clone().into_bytes();

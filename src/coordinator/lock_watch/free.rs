@@ -33,8 +33,10 @@ pub struct AwaitFree {
 }
 
 /// The lock was free when the store was asked. Any owner may hold it by now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockFree {
+    /// The lock.
+    pub name: LockName,
     /// The newest fencing token; 0 if none is known.
     pub fencing_token: u64,
 }
@@ -51,17 +53,9 @@ pub(crate) async fn await_free<P: Progress>(
     } = request;
     let begun = Instant::now();
     let deadline = wait.and_then(|wait| begun.checked_add(wait));
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
-    let session = session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
-    if let Some(session) = &session {
-        session.live()?;
-    }
-    let holder = match freed(&inspect(core, name, 1).await?) {
+    core.check_serving()?;
+    let session = core.live_session(session.as_ref())?;
+    let holder = match freed(name, &inspect(core, name, 1).await?) {
         Ok(free) => return Ok(Ok(free)),
         Err(holder) if *wait == Some(Duration::ZERO) => {
             return Ok(Err(NotGranted::timed_out(holder)));
@@ -70,11 +64,12 @@ pub(crate) async fn await_free<P: Progress>(
     };
     let stops = WaitContext::admit(core, session, deadline, progress)?;
     let following = follow(core, name, stops.progress.account())?;
-    wait_for(core, (following, begun), holder, &stops).await
+    wait_for(core, name, (following, begun), holder, &stops).await
 }
 
 async fn wait_for<P: Progress>(
     core: &Core,
+    name: &LockName,
     (mut following, mut after): (Following<LockShown>, Instant),
     holder: HolderKnown,
     stops: &WaitContext<'_, P>,
@@ -107,7 +102,7 @@ async fn wait_for<P: Progress>(
         };
         after = look.begun;
         match &look.seen {
-            Ok(seen) => match freed(seen) {
+            Ok(seen) => match freed(name, seen) {
                 Ok(free) => return Ok(Ok(free)),
                 Err(holder) => (status.holder, trouble) = (holder, None),
             },
@@ -135,9 +130,10 @@ async fn next_look(
 }
 
 /// What is known of the holder unless the lock is free.
-fn freed(seen: &Inspected) -> Result<LockFree, HolderKnown> {
+fn freed(name: &LockName, seen: &Inspected) -> Result<LockFree, HolderKnown> {
     if seen.mode.is_none() {
         return Ok(LockFree {
+            name: name.clone(),
             fencing_token: seen.token,
         });
     }

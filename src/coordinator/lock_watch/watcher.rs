@@ -16,7 +16,6 @@ use crate::{
     },
     lock_watch::{
         changes::{Change, GapReason, GrantEnd, changes},
-        free::LockFree,
         look::{LockShown, Look},
     },
     types::LockName,
@@ -46,7 +45,10 @@ pub enum LockEvent {
         detail: String,
     },
     /// Nobody holds the lock any more.
-    Freed(LockFree),
+    Freed {
+        /// The newest fencing token; 0 if none is known.
+        fencing_token: u64,
+    },
     /// Another number of waiters.
     Waiters(usize),
     /// Something may not have been seen.
@@ -75,9 +77,7 @@ impl Coordinator {
     /// Watches a lock, on this coordinator and on all others of the store.
     pub fn watch_lock(&self, name: LockName, account: &Account) -> Result<LockWatcher, Error> {
         let core = Arc::clone(&self.core);
-        if core.draining.is_cancelled() {
-            return Err(Error::Draining);
-        }
+        core.check_serving()?;
         let counted = account.count(Quota::Waiters, 1)?;
         let following = follow(&core, &name, account)?;
         Ok(LockWatcher {
@@ -176,9 +176,9 @@ impl LockWatcher {
         let token = |look: &Look| look.seen.as_ref().map_or(0, |seen| seen.token);
         match change {
             Change::Folded => LockEvent::Gap(GapReason::Folded),
-            Change::Freed => LockEvent::Freed(LockFree {
+            Change::Freed => LockEvent::Freed {
                 fencing_token: token(look),
-            }),
+            },
             Change::Granted(holder) => LockEvent::Granted {
                 holder: holder_seen(&self.core, &self.name, &holder),
                 fencing_token: token(look),

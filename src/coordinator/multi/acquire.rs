@@ -41,9 +41,7 @@ pub(crate) async fn try_acquire_all(
     core: &Arc<Core>,
     request: &AcquireAll,
 ) -> Result<TriedAll, Error> {
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
+    core.check_serving()?;
     check_modes(core, request)?;
     let refusal = if request.request_id.is_some() {
         Refusal::Recorded
@@ -62,9 +60,7 @@ pub(crate) async fn acquire_all<P: Progress>(
     let deadline = request
         .wait
         .and_then(|wait| Instant::now().checked_add(wait));
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
+    core.check_serving()?;
     check_modes(core, request)?;
     if request.wait == Some(Duration::ZERO) {
         return Ok(match try_once(core, request, Refusal::Forgotten).await? {

@@ -32,9 +32,7 @@ pub(crate) async fn try_acquire(
     core: &Arc<Core>,
     request: &AcquirePermits,
 ) -> Result<TriedPermits, Error> {
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
+    core.check_serving()?;
     let record_refusal = request.request_id.is_some();
     Ok(match attempt(core, request, record_refusal).await? {
         Attempted::Granted(delivery) => TriedPermits::Acquired(delivery),
@@ -51,9 +49,7 @@ pub(crate) async fn acquire<P: Progress>(
     let deadline = request
         .wait
         .and_then(|wait| Instant::now().checked_add(wait));
-    if core.draining.is_cancelled() {
-        return Err(Error::Draining);
-    }
+    core.check_serving()?;
     let (available, next_end) = match attempt(core, request, false).await? {
         Attempted::Granted(delivery) => return Ok(Ok(delivery)),
         Attempted::Busy {

@@ -98,7 +98,7 @@ service! {
         await_free(AwaitFreeRequest) -> AwaitFreeStream(AwaitFreeResponse), AwaitFree,
         await_free_response {
             Answer::Waiting(it) => Event::Waiting(convert::waiting(&it)),
-            Answer::LockFree(it) => Event::Free(lock_watch::free(it)),
+            Answer::LockFree(it) => Event::Free(lock_watch::free(it.fencing_token)),
             Answer::NotGranted(it) => Event::NotFree(convert::not_granted(&it)),
         };
         acquire_all(AcquireAllRequest) -> AcquireAllStream(AcquireAllResponse), AcquireAll,

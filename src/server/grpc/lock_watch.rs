@@ -5,9 +5,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use lockkeeper_access::{Account, Right};
-use lockkeeper_coordinator::{
-    AwaitFree, Description, Error, GapReason, GrantEnd, LockEvent, LockFree,
-};
+use lockkeeper_coordinator::{AwaitFree, Description, Error, GapReason, GrantEnd, LockEvent};
 use tonic::Status;
 
 use super::{
@@ -51,10 +49,8 @@ impl Calls {
     }
 }
 
-pub(super) fn free(free: LockFree) -> pb::LockFree {
-    pb::LockFree {
-        last_fencing_token: free.fencing_token,
-    }
+pub(super) fn free(last_fencing_token: u64) -> pb::LockFree {
+    pb::LockFree { last_fencing_token }
 }
 
 fn watched(event: LockEvent, viewer: &Viewer) -> pb::WatchLockResponse {
@@ -78,7 +74,7 @@ fn watched(event: LockEvent, viewer: &Viewer) -> pb::WatchLockResponse {
             end: grant_end(end).into(),
             detail,
         }),
-        LockEvent::Freed(seen) => Event::Free(free(seen)),
+        LockEvent::Freed { fencing_token } => Event::Free(free(fencing_token)),
         LockEvent::Waiters(count) => Event::Waiters(pb::LockWaiters {
             waiter_count: u32::try_from(count).unwrap_or(u32::MAX),
         }),

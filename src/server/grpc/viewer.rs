@@ -24,17 +24,18 @@ impl Viewer {
         self.0.as_ref().is_none_or(may)
     }
 
-    /// Drops a grant, which releases it, if the right to the name was taken away during the wait.
+    /// Refuses the end of a wait, and so releases what it grants, if the right to the name was
+    /// taken away meanwhile.
     pub(super) fn allowed(&self, answer: Answer) -> Result<Answer, Error> {
         let Some((_, access, caller)) = &self.0 else {
             return Ok(answer);
         };
-        let right = Right::Acquire;
-        let forbidden = answer.granted(|name| !access.allows(caller, right, name.public()));
-        match forbidden.cloned() {
-            Some(name) => Err(Error::Forbidden { right, name }),
-            None => Ok(answer),
+        let allows = |right, name: &LockName| access.allows(caller, right, name.public());
+        if let Some((right, name)) = answer.forbidden(allows) {
+            let name = name.clone();
+            return Err(Error::Forbidden { right, name });
         }
+        Ok(answer)
     }
 
     /// An owner as the viewer may see it: its own by name, others as a digest.

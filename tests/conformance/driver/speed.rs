@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{
-    OpenSession, ReleaseRequest, SessionRequest, TryAcquireRequest, session_request::Request,
-    session_response::Response,
+    OnDisconnect, OpenSession, ReleaseRequest, SessionRequest, TryAcquireRequest,
+    session_request::Request, session_response::Response,
 };
 use lockkeeper_client::Client;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use uuid::Uuid;
 
 use crate::{
     commands::busy,
@@ -65,7 +66,8 @@ async fn of_session(client: &Client, tasks: u64, time: Duration) -> Result<u32, 
     Ok(pairs?.into_iter().sum())
 }
 
-/// The same frames without a machine behind them.
+/// The same frames without a machine behind them: owners and request ids are as long and as
+/// different as the client's.
 async fn of_stream(client: &Client, tasks: u64, time: Duration) -> Result<u32, Failure> {
     let (frames, to_send) = mpsc::unbounded_channel();
     let send = |op_id: u64, request| {
@@ -77,14 +79,21 @@ async fn of_stream(client: &Client, tasks: u64, time: Duration) -> Result<u32, F
         });
     };
     let acquire = |op_id: u64| {
-        let name = format!("speed-{}", op_id % tasks);
+        let name = format!("bare-{}", op_id % tasks);
         let request = TryAcquireRequest {
             name,
+            owner: format!("guard-{op_id}"),
+            request_id: Uuid::new_v4().to_string(),
             ..TryAcquireRequest::default()
         };
         send(op_id, Request::TryAcquire(request));
     };
-    send(0, Request::Open(OpenSession::default()));
+    // What is held when the stream ends must be free when the next one begins.
+    let open = OpenSession {
+        on_disconnect: OnDisconnect::Release.into(),
+        ..OpenSession::default()
+    };
+    send(0, Request::Open(open));
     let stream = UnboundedReceiverStream::new(to_send);
     let mut answers = client.locks().await?.session(stream).await?.into_inner();
     answers.message().await?;
@@ -102,6 +111,7 @@ async fn of_stream(client: &Client, tasks: u64, time: Duration) -> Result<u32, F
                 let request = ReleaseRequest {
                     name: grant.name,
                     owner: grant.owner,
+                    request_id: Uuid::new_v4().to_string(),
                     ..ReleaseRequest::default()
                 };
                 send(next, Request::Release(request));

@@ -2,6 +2,7 @@
 
 use lockkeeper_access::{Quotas, Right};
 use lockkeeper_api::pb::{self, session_request::Request};
+use lockkeeper_testkit::prelude::*;
 use tonic::Code;
 
 use super::{ALICE, MALLORY, access, assert_refused, rule, world_with};
@@ -73,7 +74,14 @@ async fn a_wait_that_no_rule_allows_any_more_is_granted_nothing() {
         owner: "all".to_owned(),
         ..Default::default()
     }));
-    for wait in [one, all] {
+    let free = session.send(Request::AwaitFree(pb::AwaitFreeRequest::named("a")));
+    let count = pb::SetCountRequest::named("latch").count(1);
+    let set = holder.send(Request::SetCount(count));
+    holder.answer(set).await;
+    let latch = pb::AwaitLatchRequest::named("latch");
+    let open = session.send(Request::AwaitLatch(latch));
+    let waits = [one, all, free, open];
+    for wait in waits {
         session.answer(wait).await;
     }
     access.set(
@@ -86,12 +94,15 @@ async fn a_wait_that_no_rule_allows_any_more_is_granted_nothing() {
     for name in ["a", "b"] {
         holder.release(name).await;
     }
+    let count = pb::CountDownRequest::named("latch").count_by(1);
+    let counted = holder.send(Request::CountDown(count));
+    holder.answer(counted).await;
     assert_refused(
         call.end().await,
         Code::PermissionDenied,
         "PERMISSION_DENIED",
     );
-    for wait in [one, all] {
+    for wait in waits {
         assert_eq!(session.expect_failed(wait).await, "PERMISSION_DENIED");
     }
     // What they were about to hold is free again.

@@ -276,11 +276,19 @@ impl Machine {
             {
                 self.close(exit::by_signal(signal as i32));
             }
-            Phase::Running { .. } | Phase::Stopping { .. } => {
+            Phase::Running { .. } if signal == Signal::SIGTSTP => self.say_not_suspended(),
+            Phase::Running { .. } | Phase::Stopping { .. } if signal != Signal::SIGTSTP => {
                 self.actions.push(Action::SignalGroup(signal));
             }
             _ => {}
         }
+    }
+
+    fn say_not_suspended(&mut self) {
+        let names = self.plan.target.names();
+        self.say(format!(
+            "the command continues: it cannot be suspended while it holds {names}"
+        ));
     }
 
     /// A stopped command holds the lock for as long as it is stopped.
@@ -288,19 +296,21 @@ impl Machine {
         let Phase::Running { stopped } = &mut self.phase else {
             return;
         };
+        if signal == Signal::SIGTSTP {
+            *stopped = None;
+            self.actions.push(Action::SignalGroup(Signal::SIGCONT));
+            self.say_not_suspended();
+            return;
+        }
         let names = self.plan.target.names();
         let message = match signal {
-            Signal::SIGTSTP => {
-                self.actions.push(Action::SignalGroup(Signal::SIGCONT));
-                format!("the command continues: it cannot be suspended while it holds {names}")
-            }
             Signal::SIGTTIN | Signal::SIGTTOU => format!(
                 "the command is stopped, because it uses the terminal in the background; \
                  it still holds {names}; bring it to the foreground"
             ),
             _ => format!("the command is stopped by {signal}; it still holds {names}"),
         };
-        *stopped = (signal != Signal::SIGTSTP).then_some(Stopped {
+        *stopped = Some(Stopped {
             signal,
             say_again_at: now + REMINDER_INTERVAL,
         });

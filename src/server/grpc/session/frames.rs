@@ -82,7 +82,7 @@ pub(in crate::grpc) fn response(answer: Answer, viewer: &Viewer) -> Result<Respo
         Answer::Renewed(grant) => Response::Renewed(convert::renewed(&grant)),
         Answer::Described(seen) => Response::Described(convert::described(seen, viewer)),
         Answer::Explained(seen) => Response::Explained(explained(seen, viewer)),
-        Answer::LockFree(it) => Response::LockFree(lock_watch::free(it)),
+        Answer::LockFree(it) => Response::LockFree(lock_watch::free(it.fencing_token)),
         Answer::TokenChecked(it) => Response::TokenChecked(convert::token_checked(it)),
         Answer::WaitingForPermits(it) => Response::WaitingForPermits(permits::waiting(it)),
         Answer::PermitsGranted(it) => Response::PermitsGranted(permits::granted(it)?),

@@ -250,6 +250,14 @@ fn a_command_that_holds_a_lock_is_not_suspended() {
 }
 
 #[test]
+fn ctrl_z_before_the_command_has_the_terminal_is_answered_too() {
+    let mut story = Story::running(plan());
+    story.on(Input::Signal(SIGTSTP));
+    story.expect_signals(&[]);
+    assert!(story.said().contains("cannot be suspended"));
+}
+
+#[test]
 fn a_stopped_command_is_reported_until_it_continues() {
     for (signal, why) in [(SIGTTIN, "in the background"), (SIGSTOP, "by SIGSTOP")] {
         let mut story = Story::running(plan());

@@ -41,7 +41,7 @@ final class BareStream implements StreamObserver<SessionResponse>, AutoCloseable
 
     /** Sends what the client sends: owners and request ids are as long and as different. */
     void pair(int task) throws Exception {
-        String name = "speed-" + task;
+        String name = "bare-" + task;
         String owner = "12345678-" + lastOwner.incrementAndGet();
         TryAcquireRequest.Builder acquire = TryAcquireRequest.newBuilder().setName(name);
         acquire.setOwner(owner).setMode(LockMode.LOCK_MODE_EXCLUSIVE).setRequestId(requestId());
