@@ -77,13 +77,13 @@ impl Door {
             }
             if !answer.is_about_wait() {
                 // The right may have been taken away during the wait.
-                let forbidden = |name: &LockName| {
-                    let (access, right) = (&self.access, Right::Acquire);
-                    name.permit(right, access, account).is_err()
-                };
-                let forbidden = answer.granted(forbidden).cloned();
-                let right = Right::Acquire;
-                return forbidden.map_or(Ok(answer), |name| Err(Error::Forbidden { right, name }));
+                let who = account.identity();
+                let allows = |right, name: &LockName| self.access.allows(who, right, name.public());
+                if let Some((right, name)) = answer.forbidden(allows) {
+                    let name = name.clone();
+                    return Err(Error::Forbidden { right, name });
+                }
+                return Ok(answer);
             }
         }
         Err(Error::Draining)

@@ -150,9 +150,8 @@ pub fn services(
         calls: calls.clone(),
     };
     let latch = LatchServiceServer::new(latch).max_decoding_message_size(config.message_bytes_max);
-    let mut routes = config
-        .facades
-        .routes(&calls.door(), config.message_bytes_max);
+    let (facades, max) = (config.facades, config.message_bytes_max);
+    let mut routes = facades.routes(&calls.door(), max);
     let election = ElectionServiceServer::new(election::ElectionService { calls })
         .max_decoding_message_size(config.message_bytes_max);
     let admin = admin.max_decoding_message_size(config.message_bytes_max);

@@ -1,6 +1,6 @@
 //! The rights of callers that speak as etcd's clients do, and what one identity can use.
 
-use lockkeeper_access::{Quotas, Right};
+use lockkeeper_access::{Access, Quotas, Right};
 use tonic::Code;
 
 use super::etcd::{Etcd, NO_LEASE, options};
@@ -17,8 +17,12 @@ fn world(quotas: Quotas) -> World {
         rule("bob", "team-b/", ALL),
         rule("carol", "team-a/", &[Right::Acquire]),
     ];
+    world_under(access(rules, quotas))
+}
+
+fn world_under(access: Access) -> World {
     World::with(&Options {
-        access: access(rules, quotas),
+        access,
         ..options()
     })
 }
@@ -99,4 +103,24 @@ async fn each_keepalive_counts_as_a_request() {
     };
     let reason = "QUOTA_REQUESTS_PER_SECOND";
     expect_status(&refused, Code::ResourceExhausted, reason);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_the_right_to_its_name() {
+    let rules = vec![rule("alice", "", ALL), rule("bob", "", ALL)];
+    let access = access(rules, Quotas::default());
+    let world = world_under(access.clone());
+    let mut alice = Etcd::of(&world.client_as(0, "alice").await);
+    let mut bob = Etcd::of(&world.client_as(0, "bob").await);
+    let lease = alice.grant_as(0, 60).await.unwrap();
+    let (key, _) = alice.lock("a", lease).await.unwrap();
+    let waits = bob.grant_as(0, 60).await.unwrap();
+    let (refused, ()) = tokio::join!(bob.lock("a", waits), async {
+        world.until_waiting(0, 1).await;
+        access.set(vec![rule("alice", "", ALL)], Quotas::default());
+        alice.unlock(&key).await.unwrap();
+    });
+    let refused = refused.unwrap_err();
+    expect_status(&refused, Code::PermissionDenied, "PERMISSION_DENIED");
+    alice.lock("a", lease).await.unwrap();
 }
