@@ -77,8 +77,8 @@ bench: ## Speed against anchors and peers: docs/performance.md. BENCH_ROUNDS=n (
 cost: ## Instructions of Redis for each operation, counted by callgrind; needs valgrind and redis-server
 	$(CARGO) run --locked --package lockkeeper-performance -- cost
 
-proto: ## Generates the Rust of proto/ anew, into src/api/generated
-	UPDATE_PROTO=1 $(CARGO) test --locked --package lockkeeper-api
+proto: ## Generates the Rust of proto/ anew, into src/api/generated, and that of the facades
+	UPDATE_PROTO=1 $(CARGO) test --locked --package lockkeeper-api --package lockkeeper-facades --test generated
 
 lint: ## Format and lints; every warning is an error
 	$(CARGO) fmt --all --check

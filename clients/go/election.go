@@ -2,18 +2,11 @@ package lockkeeper
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"math/rand/v2"
 	"slices"
-	"time"
 
-	"github.com/lockkeeper/lockkeeper/clients/go/internal/machine"
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
-
-// observePause is the longest one between two attempts to go on observing.
-const observePause = 500 * time.Millisecond
 
 // Election is the fair lock of the same name, with a value that its holder proclaims. A holder that
 // has proclaimed none, such as a Redisson client, is no leader.
@@ -129,81 +122,20 @@ type Observed struct {
 func (e *Election) Observe(ctx context.Context, afterRevision uint64) iter.Seq2[Observed, error] {
 	return func(yield func(Observed, error) bool) {
 		request := &pb.ObserveRequest{Name: e.name, AfterRevision: afterRevision}
-		it := &observer{client: e.client, request: request, yield: yield}
-		for {
-			err := it.follow(ctx)
-			switch {
-			case it.isLeft:
-				return
-			case ctx.Err() != nil:
-				yield(Observed{}, context.Cause(ctx))
-				return
-			case err != nil && (!it.hasBegun || !mayPass(err)):
-				yield(Observed{}, err)
-				return
+		take := func(answer *pb.ObserveResponse, isResumed bool) bool {
+			// Without a revision to go on after, what came between two streams is not known.
+			isGap := isResumed && request.AfterRevision == 0
+			leader := leaderOf(answer.GetLeader())
+			if leader != nil {
+				request.AfterRevision = leader.Revision
 			}
-			// Observers of a coordinator that died must not come all at once.
-			select {
-			case <-time.After(observePause/2 + rand.N(observePause/2)):
-			case <-ctx.Done():
-			}
+			return !(isGap && !yield(Observed{Missed: true}, nil)) &&
+				yield(Observed{leader, answer.GetMissed() != nil}, nil)
+		}
+		err := follow(ctx, e.client, pb.NewElectionServiceClient, pb.ElectionServiceClient.Observe,
+			func() *pb.ObserveRequest { return request }, take)
+		if err != nil {
+			yield(Observed{}, err)
 		}
 	}
-}
-
-type observer struct {
-	client  *Client
-	request *pb.ObserveRequest
-	yield   func(Observed, error) bool
-	// hasBegun is whether anything was seen, and isLeft whether nothing more is wanted.
-	hasBegun, isLeft bool
-}
-
-// follow observes until the stream ends, or nothing more is wanted.
-func (o *observer) follow(ctx context.Context) error {
-	conn, err := o.client.Conn()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(traced(ctx))
-	defer cancel()
-	stream, err := pb.NewElectionServiceClient(conn).Observe(ctx, o.request)
-	// Without a revision to go on after, what came between two streams is not known.
-	isGap := o.hasBegun && o.request.AfterRevision == 0
-	for err == nil {
-		var answer *pb.ObserveResponse
-		if answer, err = stream.Recv(); err != nil {
-			break
-		}
-		o.hasBegun = true
-		if isGap && !o.see(Observed{Missed: true}) || !o.see(o.observed(answer)) {
-			return nil
-		}
-		isGap = false
-	}
-	_, err = o.client.faults.explain(err, o.client.config.addresses[0])
-	return err
-}
-
-func (o *observer) see(it Observed) bool {
-	o.isLeft = !o.yield(it, nil)
-	return !o.isLeft
-}
-
-func (o *observer) observed(answer *pb.ObserveResponse) Observed {
-	leader := leaderOf(answer.GetLeader())
-	if leader != nil {
-		o.request.AfterRevision = leader.Revision
-	}
-	return Observed{leader, answer.GetMissed() != nil}
-}
-
-// mayPass is whether another attempt may succeed.
-func mayPass(err error) bool {
-	var refusal *RefusedError
-	if errors.As(err, &refusal) {
-		return !machine.IsFinal(refusal.Code)
-	}
-	var unreachable *UnreachableError
-	return errors.As(err, &unreachable)
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockkeeper/lockkeeper/clients/go/internal/machine"
+	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
 
 // Errors to compare with by [errors.Is].
@@ -87,6 +88,17 @@ type NotGrantedError struct {
 
 func (e *NotGrantedError) Error() string {
 	return fmt.Sprintf("lockkeeper: %s: not granted, %s", e.Name, e.Reason)
+}
+
+func notGranted(name string, it *pb.NotGranted) *NotGrantedError {
+	return &NotGrantedError{
+		Name: name, Reason: notGrantedReason(it.Reason), HolderNote: noteOf(it.HolderNote),
+		HolderLease: it.HolderRemainingLease.AsDuration(),
+	}
+}
+
+func notGrantedReason(it pb.NotGrantedReason) NotGrantedReason {
+	return NotGrantedReason(strings.TrimPrefix(it.String(), "NOT_GRANTED_REASON_"))
 }
 
 // Is makes the error an [ErrLocked].
@@ -203,10 +215,9 @@ func refused(it *status.Status) *RefusedError {
 func errorOf(failure *machine.Failure) error {
 	switch failure.Kind {
 	case machine.NotGranted:
-		reason := strings.TrimPrefix(failure.Reason.String(), "NOT_GRANTED_REASON_")
 		return &NotGrantedError{
-			Name: failure.Name, Reason: NotGrantedReason(reason), HolderLease: failure.HolderLease,
-			HolderNote: noteOf(failure.HolderNote),
+			Name: failure.Name, Reason: notGrantedReason(failure.Reason),
+			HolderLease: failure.HolderLease, HolderNote: noteOf(failure.HolderNote),
 		}
 	case machine.LostGrant:
 		return lostError(&failure.Loss)

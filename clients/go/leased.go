@@ -23,6 +23,9 @@ type LeasedLock struct {
 	// HoldAtLeast is how long the lock stays held at least, also after a release; see
 	// [WithHoldAtLeast]. It may be 0.
 	HoldAtLeast time.Duration
+	// LockDelay is for how long the lock stays closed after its lease has ended without a release;
+	// see [WithLockDelay]. It may be 0.
+	LockDelay time.Duration
 
 	client      *Client
 	name, owner string
@@ -57,6 +60,7 @@ func (l *LeasedLock) TryAcquire(ctx context.Context, lease time.Duration) (Lease
 		pb.LockServiceClient.TryAcquire, &pb.TryAcquireRequest{
 			Name: l.name, Owner: l.owner, Lease: optional(lease), RequestId: rand.Text(),
 			Note: l.Note.pb(), HoldAtLeast: optional(l.HoldAtLeast),
+			LockDelay: optional(l.LockDelay),
 		})
 	if err != nil {
 		return Lease{}, err

@@ -39,7 +39,7 @@ func (c *Client) Lock(ctx context.Context, name string, options ...AcquireOption
 		return &pb.SessionRequest{Request: &pb.SessionRequest_Acquire{Acquire: &pb.AcquireRequest{
 			Name: name, Mode: o.pbMode(), Owner: o.owner, Lease: o.pbLease(),
 			MinReplicaAcks: o.replicas, Note: o.note.pb(), HoldAtLeast: optional(o.holdAtLeast),
-			EndOnDeadlock: o.endOnDeadlock,
+			LockDelay: optional(o.lockDelay), EndOnDeadlock: o.endOnDeadlock,
 		}}}
 	})
 }
@@ -78,6 +78,7 @@ func (c *Client) TryLock(
 		try := &pb.TryAcquireRequest{
 			Name: name, Mode: o.pbMode(), Owner: o.owner, Lease: o.pbLease(),
 			MinReplicaAcks: o.replicas, Note: o.note.pb(), HoldAtLeast: optional(o.holdAtLeast),
+			LockDelay: optional(o.lockDelay),
 		}
 		return &pb.SessionRequest{Request: &pb.SessionRequest_TryAcquire{TryAcquire: try}}
 	})

@@ -123,6 +123,7 @@ type acquireOptions struct {
 	note     Note
 
 	holdAtLeast   time.Duration
+	lockDelay     time.Duration
 	endOnDeadlock bool
 }
 
@@ -168,6 +169,13 @@ func WithHoldAtLeast(least time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.holdAtLeast = least }
 }
 
+// WithLockDelay keeps a lock closed for this long after it was lost without a release, because this
+// process crashed or could not reach a coordinator: what it had begun can come to an end. A release
+// frees the lock at once. It is for one lock in the mode [Exclusive] or [Fair].
+func WithLockDelay(delay time.Duration) AcquireOption {
+	return func(o *acquireOptions) { o.lockDelay = delay }
+}
+
 // WithEndOnDeadlock ends the wait for locks with a [*NotGrantedError] for the reason [Deadlock] if
 // it is part of a deadlock. Of the waits of a deadlock with this option, the youngest ends: release
 // what the owner holds, and begin again. A deadlock is known only among owners that are named; see
@@ -186,6 +194,8 @@ func newAcquireOptions(options []AcquireOption) (*acquireOptions, error) {
 		return nil, misconfigured("lease", "%v is negative", it.lease)
 	case it.holdAtLeast < 0:
 		return nil, misconfigured("hold at least", "%v is negative", it.holdAtLeast)
+	case it.lockDelay < 0:
+		return nil, misconfigured("lock delay", "%v is negative", it.lockDelay)
 	case it.wait != nil && *it.wait < 0:
 		return nil, misconfigured("wait timeout", "%v is negative", *it.wait)
 	}
@@ -194,18 +204,21 @@ func newAcquireOptions(options []AcquireOption) (*acquireOptions, error) {
 
 // check fails if an option would have no effect on a request.
 func (o *acquireOptions) check(request *pb.SessionRequest) error {
-	isOneLock, isPermits := false, false
+	isOneLock, canDeadlock := false, true
 	switch request.Request.(type) {
 	case *pb.SessionRequest_Acquire, *pb.SessionRequest_TryAcquire:
 		isOneLock = true
-	case *pb.SessionRequest_AcquirePermits, *pb.SessionRequest_TryAcquirePermits:
-		isPermits = true
+	case *pb.SessionRequest_AcquirePermits, *pb.SessionRequest_TryAcquirePermits,
+		*pb.SessionRequest_Claim:
+		canDeadlock = false
 	}
 	switch {
 	case o.holdAtLeast > 0 && !isOneLock:
 		return misconfigured("hold at least", "it is for a single lock")
-	case o.endOnDeadlock && isPermits:
-		return misconfigured("end on deadlock", "it is for locks, not for permits")
+	case o.lockDelay > 0 && !isOneLock:
+		return misconfigured("lock delay", "it is for a single lock")
+	case o.endOnDeadlock && !canDeadlock:
+		return misconfigured("end on deadlock", "it is for waits for locks")
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ mod repeat;
 mod reply;
 mod resume;
 mod resume_token;
+mod rights;
 mod semaphore;
 mod session;
 mod session_secrets;
@@ -65,7 +66,9 @@ mod watchdog;
 mod why;
 mod yields;
 
-pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
+pub use lockkeeper_store::script::{
+    CountSet, Mode, NameKind, Note, Ownership, PermitId, PermitsSet,
+};
 
 pub use self::{
     admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason},

@@ -15,7 +15,7 @@ use crate::{
         notices::{EndedByForce, Notice},
         session::Session,
     },
-    types::{Grant, Holding, Lease, OnDisconnect, PermitGrant, SessionId},
+    types::{Grant, Holding, Lease, LockName, OnDisconnect, PermitGrant, SessionId},
 };
 
 /// New resume tokens of a session that lives, in the time after which the first ends.
@@ -124,6 +124,13 @@ impl Stream {
     /// The lease of its watched grants.
     pub fn lease(&self) -> Duration {
         self.session.lease
+    }
+
+    /// The names that the session holds.
+    pub fn names(&self) -> Vec<LockName> {
+        let state = self.session.state.lock();
+        let names = state.grants.keys().map(|key| key.name.clone());
+        names.collect()
     }
 
     /// Whether its grants stay when the stream breaks.

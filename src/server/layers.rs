@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_access::Access;
 use lockkeeper_coordinator::{Limits, SessionSecrets};
+use lockkeeper_facades::Facades;
 use lockkeeper_store::{host::Replicas, script};
 use rustls::pki_types::UnixTime;
 use tracing::info;
@@ -119,6 +120,10 @@ pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet) -> grpc::Config {
         operations_per_session_max: limits.operations_per_session_max,
         header_list_bytes_max: limits.header_list_bytes_max,
         fleet: fleet.clone(),
+        facades: Facades {
+            dapr: settings.facades.dapr,
+            etcd: settings.facades.etcd,
+        },
     }
 }
 

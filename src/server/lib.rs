@@ -12,6 +12,7 @@ pub mod fuzzing;
 pub mod grpc;
 mod hosts;
 mod layers;
+mod pages;
 pub mod probe;
 mod process;
 mod reload;

@@ -157,6 +157,19 @@ impl Driver {
         self.seen.iter().filter(lost).count()
     }
 
+    /// The first request to yield a lock, now or later.
+    pub(crate) async fn asked(&mut self, name: &str) -> Result<Seen> {
+        let what = format!("the request to yield {name}");
+        self.find(&what, |it| is_request(it, name)).await
+    }
+
+    /// How often the program was asked to yield a lock so far.
+    pub(crate) fn requests(&mut self, name: &str) -> usize {
+        self.drain();
+        let asked = self.seen.iter().filter(|it| is_request(&it.event, name));
+        asked.count()
+    }
+
     /// A state of the session, now or later.
     pub(crate) async fn state(&mut self, state: &str) -> Result<Seen> {
         let what = format!("the session's state {state}");
@@ -205,4 +218,8 @@ impl Driver {
         ensure!(status.success(), "the driver ended with {status}");
         Ok(())
     }
+}
+
+fn is_request(event: &Value, name: &str) -> bool {
+    event["event"] == "yield_requested" && event["name"] == name
 }

@@ -193,6 +193,7 @@ impl Stream {
         expect_release_permits: ReleasePermits -> pb::ReleasePermitsRequest;
         expect_await_latch: AwaitLatch -> pb::AwaitLatchRequest;
         expect_cancel: Cancel -> pb::CancelOperation;
+        expect_proclaim: Proclaim -> pb::ProclaimRequest;
         expect_close: Close -> pb::CloseSession;
     }
 

@@ -20,6 +20,7 @@ mod client;
 mod connection_age;
 mod drain;
 mod election;
+mod facades;
 mod fair;
 mod fleet;
 mod hand_over;

@@ -39,6 +39,7 @@ mod coordinator_frozen;
 mod drain;
 mod elections;
 mod fair;
+mod fleet;
 mod grpc_web;
 mod http_json;
 mod installed;

@@ -35,8 +35,13 @@ const CRATES: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "facades",
+        &["access", "base", "coordinator"],
+        &["deadpool-redis", "mlua"],
+    ),
+    (
         "server",
-        &["access", "api", "base", "coordinator", "store"],
+        &["access", "api", "base", "coordinator", "facades", "store"],
         &["deadpool-redis", "mlua"],
     ),
     (
@@ -135,11 +140,12 @@ const ONE_PLACE_OF_TEXT: &[(&str, &[&str])] = &[
 ];
 
 /// Where statuses are made: by who speaks gRPC.
-const MAKE_STATUSES: [&str; 5] = [
+const MAKE_STATUSES: [&str; 6] = [
     "src/api/",
     "src/bench/",
     "src/cli/",
     "src/client/",
+    "src/facades/",
     "src/server/grpc/",
 ];
 

@@ -15,7 +15,7 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 	case "cancel":
 		d.cancel(it.Target)
 		return object{}, nil
-	case "release", "renew", "state":
+	case "release", "renew", "state", "proclaim":
 		return d.runOnGuard(ctx, it)
 	case "speed":
 		return speed(ctx, it)
@@ -26,7 +26,7 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 	}
 	switch it.Do {
 	case "acquire", "try_acquire", "acquire_all", "try_acquire_all",
-		"acquire_permits", "try_acquire_permits":
+		"acquire_permits", "try_acquire_permits", "campaign":
 		grant, err := acquire(ctx, client, it)
 		if err != nil {
 			return nil, err
@@ -84,6 +84,12 @@ func acquire(
 	switch it.Do {
 	case "acquire":
 		return client.Lock(ctx, it.Name, options...)
+	case "campaign":
+		leadership, err := client.Election(it.Name).Campaign(ctx, it.Value, options...)
+		if err != nil {
+			return nil, err
+		}
+		return leadership.Grant, nil
 	case "try_acquire":
 		return client.TryLock(ctx, it.Name, options...)
 	case "acquire_all":
@@ -108,6 +114,9 @@ func (d *driver) runOnGuard(ctx context.Context, it command) (object, error) {
 	case "renew":
 		err := grant.Renew(ctx, millis(it.LeaseMS))
 		return describe(grant), err
+	case "proclaim":
+		revision, err := (&lockkeeper.Leadership{Grant: grant}).Proclaim(ctx, it.Value)
+		return object{"revision": fmt.Sprint(revision)}, err
 	default:
 		state := describe(grant)
 		state["lost"] = grant.Err() != nil

@@ -126,4 +126,5 @@ func (d *driver) keep(name string, grant *lockkeeper.Grant) {
 	d.guards[name] = grant
 	d.mu.Unlock()
 	context.AfterFunc(grant.Context(), func() { d.reportLoss(name, grant.Context()) })
+	go d.reportYields(grant)
 }

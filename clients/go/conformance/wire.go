@@ -29,6 +29,8 @@ type command struct {
 	Names          []string `json:"names"`
 	Guard          string   `json:"guard"`
 	Mode           string   `json:"mode"`
+	Reason         string   `json:"reason"`
+	Value          string   `json:"value"`
 	Owner          string   `json:"owner"`
 	WaitMS         *int64   `json:"wait_ms"`
 	LeaseMS        int64    `json:"lease_ms"`
@@ -37,6 +39,8 @@ type command struct {
 	Count          uint32   `json:"count"`
 	By             uint32   `json:"by"`
 	FencingToken   uint64   `json:"fencing_token,string"`
+
+	Labels map[string]string `json:"labels"`
 
 	Seconds float64 `json:"seconds"`
 	HoldMS  int64   `json:"hold_ms"`
@@ -77,6 +81,10 @@ func (c command) acquireOptions() []lockkeeper.AcquireOption {
 		lockkeeper.WithOwner(c.Owner),
 		lockkeeper.WithLease(millis(c.LeaseMS)),
 		lockkeeper.WithMinReplicaAcks(c.MinReplicaAcks),
+		lockkeeper.WithReason(c.Reason),
+	}
+	for key, value := range c.Labels {
+		options = append(options, lockkeeper.WithLabel(key, value))
 	}
 	if c.WaitMS != nil {
 		options = append(options, lockkeeper.WithWaitTimeout(millis(*c.WaitMS)))
@@ -110,6 +118,21 @@ func (d *driver) reportLoss(name string, work context.Context) {
 			"event": "lost", "guard": name, "reason": lost.Reason,
 			"fencing_token": fmt.Sprint(lost.Token), "detail": lost.Detail,
 		})
+	}
+}
+
+// reportYields reports requests to yield while a grant is held.
+func (d *driver) reportYields(grant *lockkeeper.Grant) {
+	for {
+		select {
+		case it := <-grant.YieldRequested():
+			d.print(object{
+				"event": "yield_requested", "name": it.Name, "by": it.By, "reason": it.Reason,
+				"preempts": it.Preempts,
+			})
+		case <-grant.Context().Done():
+			return
+		}
 	}
 }
 

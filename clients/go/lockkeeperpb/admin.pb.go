@@ -1184,7 +1184,9 @@ type EndSessionRequest struct {
 	Identity string `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
 	// The reason, for the clients and for the audit log: 1 to 256 bytes, not blank, without control
 	// characters.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Whether to end the sessions of the other coordinators too.
+	Fleet         bool `protobuf:"varint,4,opt,name=fleet,proto3" json:"fleet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,13 +1242,22 @@ func (x *EndSessionRequest) GetReason() string {
 	return ""
 }
 
+func (x *EndSessionRequest) GetFleet() bool {
+	if x != nil {
+		return x.Fleet
+	}
+	return false
+}
+
 // See LockAdminService.EndSession.
 type EndSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of sessions that were ended.
 	SessionCount uint32 `protobuf:"varint,1,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
 	// The number of grants that they held, of locks and of permits.
-	GrantCount    uint32 `protobuf:"varint,2,opt,name=grant_count,json=grantCount,proto3" json:"grant_count,omitempty"`
+	GrantCount uint32 `protobuf:"varint,2,opt,name=grant_count,json=grantCount,proto3" json:"grant_count,omitempty"`
+	// The coordinators that did not answer, whose sessions may go on.
+	Unasked       []*UnaskedCoordinator `protobuf:"bytes,3,rep,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1293,6 +1304,13 @@ func (x *EndSessionResponse) GetGrantCount() uint32 {
 		return x.GrantCount
 	}
 	return 0
+}
+
+func (x *EndSessionResponse) GetUnasked() []*UnaskedCoordinator {
+	if x != nil {
+		return x.Unasked
+	}
+	return nil
 }
 
 // See LockAdminService.Watch.
@@ -1959,6 +1977,107 @@ func (x *ContendedHolder) GetHeld() *durationpb.Duration {
 	return nil
 }
 
+// See LockAdminService.ReadPage.
+type ReadPageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The page: `lock`, `semaphore`, `latch`, `graph`, `history` or `session`.
+	Page string `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Its parameters, encoded as in a URL.
+	Query         string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadPageRequest) Reset() {
+	*x = ReadPageRequest{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadPageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadPageRequest) ProtoMessage() {}
+
+func (x *ReadPageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadPageRequest.ProtoReflect.Descriptor instead.
+func (*ReadPageRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ReadPageRequest) GetPage() string {
+	if x != nil {
+		return x.Page
+	}
+	return ""
+}
+
+func (x *ReadPageRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+// See LockAdminService.ReadPage.
+type ReadPageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The page as JSON. `null` if the page is that of a session of another coordinator.
+	Json          []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadPageResponse) Reset() {
+	*x = ReadPageResponse{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadPageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadPageResponse) ProtoMessage() {}
+
+func (x *ReadPageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadPageResponse.ProtoReflect.Descriptor instead.
+func (*ReadPageResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ReadPageResponse) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
 var File_lockkeeper_v1_admin_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_admin_proto_rawDesc = "" +
@@ -2039,15 +2158,17 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\aholders\x18\x02 \x03(\v2\x15.lockkeeper.v1.HolderR\aholders\x12!\n" +
 	"\fholder_count\x18\x03 \x01(\rR\vholderCount\x128\n" +
 	"\n" +
-	"closed_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tclosedFor\"n\n" +
+	"closed_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tclosedFor\"\x84\x01\n" +
 	"\x11EndSessionRequest\x12%\n" +
 	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x1a\n" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"Z\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05fleet\x18\x04 \x01(\bR\x05fleet\"\x97\x01\n" +
 	"\x12EndSessionResponse\x12#\n" +
 	"\rsession_count\x18\x01 \x01(\rR\fsessionCount\x12\x1f\n" +
 	"\vgrant_count\x18\x02 \x01(\rR\n" +
-	"grantCount\"<\n" +
+	"grantCount\x12;\n" +
+	"\aunasked\x18\x03 \x03(\v2!.lockkeeper.v1.UnaskedCoordinatorR\aunasked\"<\n" +
 	"\fWatchRequest\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x14\n" +
 	"\x05fleet\x18\x02 \x01(\bR\x05fleet\"\xc6\x01\n" +
@@ -2101,7 +2222,12 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"clientName\x12\x1d\n" +
 	"\n" +
 	"hold_count\x18\x02 \x01(\x04R\tholdCount\x12-\n" +
-	"\x04held\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04held*\x86\x01\n" +
+	"\x04held\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04held\";\n" +
+	"\x0fReadPageRequest\x12\x12\n" +
+	"\x04page\x18\x01 \x01(\tR\x04page\x12\x14\n" +
+	"\x05query\x18\x02 \x01(\tR\x05query\"&\n" +
+	"\x10ReadPageResponse\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\fR\x04json*\x86\x01\n" +
 	"\bNameKind\x12\x19\n" +
 	"\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eNAME_KIND_LOCK\x10\x01\x12\x1d\n" +
@@ -2137,7 +2263,7 @@ func file_lockkeeper_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_lockkeeper_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_lockkeeper_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_lockkeeper_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_lockkeeper_v1_admin_proto_goTypes = []any{
 	(NameKind)(0),                    // 0: lockkeeper.v1.NameKind
 	(SessionPhase)(0),                // 1: lockkeeper.v1.SessionPhase
@@ -2164,51 +2290,54 @@ var file_lockkeeper_v1_admin_proto_goTypes = []any{
 	(*ListContentionResponse)(nil),   // 22: lockkeeper.v1.ListContentionResponse
 	(*ContendedName)(nil),            // 23: lockkeeper.v1.ContendedName
 	(*ContendedHolder)(nil),          // 24: lockkeeper.v1.ContendedHolder
-	(LockMode)(0),                    // 25: lockkeeper.v1.LockMode
-	(*Holder)(nil),                   // 26: lockkeeper.v1.Holder
-	(*durationpb.Duration)(nil),      // 27: google.protobuf.Duration
-	(LostReason)(0),                  // 28: lockkeeper.v1.LostReason
-	(*Note)(nil),                     // 29: lockkeeper.v1.Note
+	(*ReadPageRequest)(nil),          // 25: lockkeeper.v1.ReadPageRequest
+	(*ReadPageResponse)(nil),         // 26: lockkeeper.v1.ReadPageResponse
+	(LockMode)(0),                    // 27: lockkeeper.v1.LockMode
+	(*Holder)(nil),                   // 28: lockkeeper.v1.Holder
+	(*durationpb.Duration)(nil),      // 29: google.protobuf.Duration
+	(LostReason)(0),                  // 30: lockkeeper.v1.LostReason
+	(*Note)(nil),                     // 31: lockkeeper.v1.Note
 }
 var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: lockkeeper.v1.ListLocksResponse.locks:type_name -> lockkeeper.v1.LockSummary
 	9,  // 1: lockkeeper.v1.ListLocksResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
 	0,  // 2: lockkeeper.v1.LockSummary.kind:type_name -> lockkeeper.v1.NameKind
-	25, // 3: lockkeeper.v1.LockSummary.mode:type_name -> lockkeeper.v1.LockMode
-	26, // 4: lockkeeper.v1.LockSummary.holders:type_name -> lockkeeper.v1.Holder
-	27, // 5: lockkeeper.v1.LockSummary.remaining_lease:type_name -> google.protobuf.Duration
+	27, // 3: lockkeeper.v1.LockSummary.mode:type_name -> lockkeeper.v1.LockMode
+	28, // 4: lockkeeper.v1.LockSummary.holders:type_name -> lockkeeper.v1.Holder
+	29, // 5: lockkeeper.v1.LockSummary.remaining_lease:type_name -> google.protobuf.Duration
 	8,  // 6: lockkeeper.v1.ListCoordinatorsResponse.coordinators:type_name -> lockkeeper.v1.CoordinatorSummary
 	9,  // 7: lockkeeper.v1.ListCoordinatorsResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
-	27, // 8: lockkeeper.v1.CoordinatorSummary.up_for:type_name -> google.protobuf.Duration
+	29, // 8: lockkeeper.v1.CoordinatorSummary.up_for:type_name -> google.protobuf.Duration
 	12, // 9: lockkeeper.v1.ListSessionsResponse.sessions:type_name -> lockkeeper.v1.SessionSummary
 	9,  // 10: lockkeeper.v1.ListSessionsResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
 	1,  // 11: lockkeeper.v1.SessionSummary.phase:type_name -> lockkeeper.v1.SessionPhase
-	27, // 12: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
-	27, // 13: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
-	27, // 14: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
-	27, // 15: lockkeeper.v1.ForceReleaseRequest.grace_period:type_name -> google.protobuf.Duration
-	26, // 16: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
-	27, // 17: lockkeeper.v1.ForceReleaseResponse.closed_for:type_name -> google.protobuf.Duration
-	19, // 18: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
-	20, // 19: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
-	9,  // 20: lockkeeper.v1.WatchResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
-	20, // 21: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
-	2,  // 22: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
-	0,  // 23: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
-	25, // 24: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
-	28, // 25: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
-	29, // 26: lockkeeper.v1.WatchDelta.note:type_name -> lockkeeper.v1.Note
-	23, // 27: lockkeeper.v1.ListContentionResponse.names:type_name -> lockkeeper.v1.ContendedName
-	27, // 28: lockkeeper.v1.ContendedName.counted_for:type_name -> google.protobuf.Duration
-	27, // 29: lockkeeper.v1.ContendedName.waited:type_name -> google.protobuf.Duration
-	27, // 30: lockkeeper.v1.ContendedName.held:type_name -> google.protobuf.Duration
-	24, // 31: lockkeeper.v1.ContendedName.holders:type_name -> lockkeeper.v1.ContendedHolder
-	27, // 32: lockkeeper.v1.ContendedHolder.held:type_name -> google.protobuf.Duration
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	29, // 12: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
+	29, // 13: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
+	29, // 14: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
+	29, // 15: lockkeeper.v1.ForceReleaseRequest.grace_period:type_name -> google.protobuf.Duration
+	28, // 16: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
+	29, // 17: lockkeeper.v1.ForceReleaseResponse.closed_for:type_name -> google.protobuf.Duration
+	9,  // 18: lockkeeper.v1.EndSessionResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	19, // 19: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
+	20, // 20: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
+	9,  // 21: lockkeeper.v1.WatchResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	20, // 22: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
+	2,  // 23: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
+	0,  // 24: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
+	27, // 25: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
+	30, // 26: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
+	31, // 27: lockkeeper.v1.WatchDelta.note:type_name -> lockkeeper.v1.Note
+	23, // 28: lockkeeper.v1.ListContentionResponse.names:type_name -> lockkeeper.v1.ContendedName
+	29, // 29: lockkeeper.v1.ContendedName.counted_for:type_name -> google.protobuf.Duration
+	29, // 30: lockkeeper.v1.ContendedName.waited:type_name -> google.protobuf.Duration
+	29, // 31: lockkeeper.v1.ContendedName.held:type_name -> google.protobuf.Duration
+	24, // 32: lockkeeper.v1.ContendedName.holders:type_name -> lockkeeper.v1.ContendedHolder
+	29, // 33: lockkeeper.v1.ContendedHolder.held:type_name -> google.protobuf.Duration
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_admin_proto_init() }
@@ -2228,7 +2357,7 @@ func file_lockkeeper_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockkeeper_v1_admin_proto_rawDesc), len(file_lockkeeper_v1_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

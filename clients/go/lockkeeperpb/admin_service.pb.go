@@ -24,7 +24,7 @@ var File_lockkeeper_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"!lockkeeper/v1/admin_service.proto\x12\rlockkeeper.v1\x1a\x19lockkeeper/v1/admin.proto2\xf1\x04\n" +
+	"!lockkeeper/v1/admin_service.proto\x12\rlockkeeper.v1\x1a\x19lockkeeper/v1/admin.proto2\xbe\x05\n" +
 	"\x10LockAdminService\x12N\n" +
 	"\tListLocks\x12\x1f.lockkeeper.v1.ListLocksRequest\x1a .lockkeeper.v1.ListLocksResponse\x12c\n" +
 	"\x10ListCoordinators\x12&.lockkeeper.v1.ListCoordinatorsRequest\x1a'.lockkeeper.v1.ListCoordinatorsResponse\x12W\n" +
@@ -33,7 +33,8 @@ const file_lockkeeper_v1_admin_service_proto_rawDesc = "" +
 	"\fForceRelease\x12\".lockkeeper.v1.ForceReleaseRequest\x1a#.lockkeeper.v1.ForceReleaseResponse\x12Q\n" +
 	"\n" +
 	"EndSession\x12 .lockkeeper.v1.EndSessionRequest\x1a!.lockkeeper.v1.EndSessionResponse\x12D\n" +
-	"\x05Watch\x12\x1b.lockkeeper.v1.WatchRequest\x1a\x1c.lockkeeper.v1.WatchResponse0\x01B[\n" +
+	"\x05Watch\x12\x1b.lockkeeper.v1.WatchRequest\x1a\x1c.lockkeeper.v1.WatchResponse0\x01\x12K\n" +
+	"\bReadPage\x12\x1e.lockkeeper.v1.ReadPageRequest\x1a\x1f.lockkeeper.v1.ReadPageResponseB[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
 var file_lockkeeper_v1_admin_service_proto_goTypes = []any{
@@ -44,13 +45,15 @@ var file_lockkeeper_v1_admin_service_proto_goTypes = []any{
 	(*ForceReleaseRequest)(nil),      // 4: lockkeeper.v1.ForceReleaseRequest
 	(*EndSessionRequest)(nil),        // 5: lockkeeper.v1.EndSessionRequest
 	(*WatchRequest)(nil),             // 6: lockkeeper.v1.WatchRequest
-	(*ListLocksResponse)(nil),        // 7: lockkeeper.v1.ListLocksResponse
-	(*ListCoordinatorsResponse)(nil), // 8: lockkeeper.v1.ListCoordinatorsResponse
-	(*ListSessionsResponse)(nil),     // 9: lockkeeper.v1.ListSessionsResponse
-	(*ListContentionResponse)(nil),   // 10: lockkeeper.v1.ListContentionResponse
-	(*ForceReleaseResponse)(nil),     // 11: lockkeeper.v1.ForceReleaseResponse
-	(*EndSessionResponse)(nil),       // 12: lockkeeper.v1.EndSessionResponse
-	(*WatchResponse)(nil),            // 13: lockkeeper.v1.WatchResponse
+	(*ReadPageRequest)(nil),          // 7: lockkeeper.v1.ReadPageRequest
+	(*ListLocksResponse)(nil),        // 8: lockkeeper.v1.ListLocksResponse
+	(*ListCoordinatorsResponse)(nil), // 9: lockkeeper.v1.ListCoordinatorsResponse
+	(*ListSessionsResponse)(nil),     // 10: lockkeeper.v1.ListSessionsResponse
+	(*ListContentionResponse)(nil),   // 11: lockkeeper.v1.ListContentionResponse
+	(*ForceReleaseResponse)(nil),     // 12: lockkeeper.v1.ForceReleaseResponse
+	(*EndSessionResponse)(nil),       // 13: lockkeeper.v1.EndSessionResponse
+	(*WatchResponse)(nil),            // 14: lockkeeper.v1.WatchResponse
+	(*ReadPageResponse)(nil),         // 15: lockkeeper.v1.ReadPageResponse
 }
 var file_lockkeeper_v1_admin_service_proto_depIdxs = []int32{
 	0,  // 0: lockkeeper.v1.LockAdminService.ListLocks:input_type -> lockkeeper.v1.ListLocksRequest
@@ -60,15 +63,17 @@ var file_lockkeeper_v1_admin_service_proto_depIdxs = []int32{
 	4,  // 4: lockkeeper.v1.LockAdminService.ForceRelease:input_type -> lockkeeper.v1.ForceReleaseRequest
 	5,  // 5: lockkeeper.v1.LockAdminService.EndSession:input_type -> lockkeeper.v1.EndSessionRequest
 	6,  // 6: lockkeeper.v1.LockAdminService.Watch:input_type -> lockkeeper.v1.WatchRequest
-	7,  // 7: lockkeeper.v1.LockAdminService.ListLocks:output_type -> lockkeeper.v1.ListLocksResponse
-	8,  // 8: lockkeeper.v1.LockAdminService.ListCoordinators:output_type -> lockkeeper.v1.ListCoordinatorsResponse
-	9,  // 9: lockkeeper.v1.LockAdminService.ListSessions:output_type -> lockkeeper.v1.ListSessionsResponse
-	10, // 10: lockkeeper.v1.LockAdminService.ListContention:output_type -> lockkeeper.v1.ListContentionResponse
-	11, // 11: lockkeeper.v1.LockAdminService.ForceRelease:output_type -> lockkeeper.v1.ForceReleaseResponse
-	12, // 12: lockkeeper.v1.LockAdminService.EndSession:output_type -> lockkeeper.v1.EndSessionResponse
-	13, // 13: lockkeeper.v1.LockAdminService.Watch:output_type -> lockkeeper.v1.WatchResponse
-	7,  // [7:14] is the sub-list for method output_type
-	0,  // [0:7] is the sub-list for method input_type
+	7,  // 7: lockkeeper.v1.LockAdminService.ReadPage:input_type -> lockkeeper.v1.ReadPageRequest
+	8,  // 8: lockkeeper.v1.LockAdminService.ListLocks:output_type -> lockkeeper.v1.ListLocksResponse
+	9,  // 9: lockkeeper.v1.LockAdminService.ListCoordinators:output_type -> lockkeeper.v1.ListCoordinatorsResponse
+	10, // 10: lockkeeper.v1.LockAdminService.ListSessions:output_type -> lockkeeper.v1.ListSessionsResponse
+	11, // 11: lockkeeper.v1.LockAdminService.ListContention:output_type -> lockkeeper.v1.ListContentionResponse
+	12, // 12: lockkeeper.v1.LockAdminService.ForceRelease:output_type -> lockkeeper.v1.ForceReleaseResponse
+	13, // 13: lockkeeper.v1.LockAdminService.EndSession:output_type -> lockkeeper.v1.EndSessionResponse
+	14, // 14: lockkeeper.v1.LockAdminService.Watch:output_type -> lockkeeper.v1.WatchResponse
+	15, // 15: lockkeeper.v1.LockAdminService.ReadPage:output_type -> lockkeeper.v1.ReadPageResponse
+	8,  // [8:16] is the sub-list for method output_type
+	0,  // [0:8] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -26,6 +26,7 @@ const (
 	LockAdminService_ForceRelease_FullMethodName     = "/lockkeeper.v1.LockAdminService/ForceRelease"
 	LockAdminService_EndSession_FullMethodName       = "/lockkeeper.v1.LockAdminService/EndSession"
 	LockAdminService_Watch_FullMethodName            = "/lockkeeper.v1.LockAdminService/Watch"
+	LockAdminService_ReadPage_FullMethodName         = "/lockkeeper.v1.LockAdminService/ReadPage"
 )
 
 // LockAdminServiceClient is the client API for LockAdminService service.
@@ -82,20 +83,21 @@ type LockAdminServiceClient interface {
 	// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
 	// missing or not valid, or the period is negative or longer than the longest lease.
 	ForceRelease(ctx context.Context, in *ForceReleaseRequest, opts ...grpc.CallOption) (*ForceReleaseResponse, error)
-	// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
-	// `admin` right for every name that they hold, and for all names if one of them holds nothing or
-	// waits.
+	// Ends sessions of this coordinator: one by its digest, or all of an identity; with `fleet`, those
+	// of all coordinators. Requires the `admin` right for every name that they hold, and for all names
+	// if one of them holds nothing or waits, or if none of them is on the queried coordinator.
 	//
 	// Success: the sessions have ended. Their grants are released, and their waits have ended. Each
 	// client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
 	// with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
 	// the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
 	// may still be working: only the fencing tokens protect the resource. It may open new sessions as
-	// long as its credentials are accepted; take those away first. Sessions on other coordinators go
-	// on.
+	// long as its credentials are accepted; take those away first. Sessions on coordinators that were
+	// not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
 	// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
 	//
-	// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+	// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
+	// answer;
 	// INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
 	// INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
@@ -112,6 +114,14 @@ type LockAdminServiceClient interface {
 	// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
 	// DRAINING ends the stream when the coordinator shuts down.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
+	// Returns what this coordinator's console shows on a page about more than the store knows. The
+	// consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+	// the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
+	// for the name or the prefix of the page, or for all names if it has none. Read-only.
+	//
+	// Errors: INVALID_ARGUMENT / INVALID_PAGE or INVALID_QUERY if there is no such page, or a
+	// parameter is not valid; FAILED_PRECONDITION / WRONG_KIND if the name is of another kind.
+	ReadPage(ctx context.Context, in *ReadPageRequest, opts ...grpc.CallOption) (*ReadPageResponse, error)
 }
 
 type lockAdminServiceClient struct {
@@ -201,6 +211,16 @@ func (c *lockAdminServiceClient) Watch(ctx context.Context, in *WatchRequest, op
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LockAdminService_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 
+func (c *lockAdminServiceClient) ReadPage(ctx context.Context, in *ReadPageRequest, opts ...grpc.CallOption) (*ReadPageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadPageResponse)
+	err := c.cc.Invoke(ctx, LockAdminService_ReadPage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LockAdminServiceServer is the server API for LockAdminService service.
 // All implementations must embed UnimplementedLockAdminServiceServer
 // for forward compatibility.
@@ -255,20 +275,21 @@ type LockAdminServiceServer interface {
 	// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
 	// missing or not valid, or the period is negative or longer than the longest lease.
 	ForceRelease(context.Context, *ForceReleaseRequest) (*ForceReleaseResponse, error)
-	// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
-	// `admin` right for every name that they hold, and for all names if one of them holds nothing or
-	// waits.
+	// Ends sessions of this coordinator: one by its digest, or all of an identity; with `fleet`, those
+	// of all coordinators. Requires the `admin` right for every name that they hold, and for all names
+	// if one of them holds nothing or waits, or if none of them is on the queried coordinator.
 	//
 	// Success: the sessions have ended. Their grants are released, and their waits have ended. Each
 	// client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
 	// with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
 	// the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
 	// may still be working: only the fencing tokens protect the resource. It may open new sessions as
-	// long as its credentials are accepted; take those away first. Sessions on other coordinators go
-	// on.
+	// long as its credentials are accepted; take those away first. Sessions on coordinators that were
+	// not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
 	// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
 	//
-	// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+	// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
+	// answer;
 	// INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
 	// INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
@@ -285,6 +306,14 @@ type LockAdminServiceServer interface {
 	// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
 	// DRAINING ends the stream when the coordinator shuts down.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
+	// Returns what this coordinator's console shows on a page about more than the store knows. The
+	// consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+	// the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
+	// for the name or the prefix of the page, or for all names if it has none. Read-only.
+	//
+	// Errors: INVALID_ARGUMENT / INVALID_PAGE or INVALID_QUERY if there is no such page, or a
+	// parameter is not valid; FAILED_PRECONDITION / WRONG_KIND if the name is of another kind.
+	ReadPage(context.Context, *ReadPageRequest) (*ReadPageResponse, error)
 	mustEmbedUnimplementedLockAdminServiceServer()
 }
 
@@ -315,6 +344,9 @@ func (UnimplementedLockAdminServiceServer) EndSession(context.Context, *EndSessi
 }
 func (UnimplementedLockAdminServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedLockAdminServiceServer) ReadPage(context.Context, *ReadPageRequest) (*ReadPageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadPage not implemented")
 }
 func (UnimplementedLockAdminServiceServer) mustEmbedUnimplementedLockAdminServiceServer() {}
 func (UnimplementedLockAdminServiceServer) testEmbeddedByValue()                          {}
@@ -456,6 +488,24 @@ func _LockAdminService_Watch_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LockAdminService_WatchServer = grpc.ServerStreamingServer[WatchResponse]
 
+func _LockAdminService_ReadPage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadPageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LockAdminServiceServer).ReadPage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LockAdminService_ReadPage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LockAdminServiceServer).ReadPage(ctx, req.(*ReadPageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LockAdminService_ServiceDesc is the grpc.ServiceDesc for LockAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -486,6 +536,10 @@ var LockAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndSession",
 			Handler:    _LockAdminService_EndSession_Handler,
+		},
+		{
+			MethodName: "ReadPage",
+			Handler:    _LockAdminService_ReadPage_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -2,14 +2,14 @@
 
 import { createInterface } from "node:readline";
 
-import { Lockkeeper, LockSet, NotGrantedError, Permits } from "../src/index.js";
+import { Leadership, Lockkeeper, LockSet, NotGrantedError, Permits } from "../src/index.js";
 import type { AcquireOptions, Lock, LockOptions } from "../src/index.js";
 import { contend } from "./contend.js";
 import { measureSpeed } from "./speed.js";
 import { describeError, Failure, print } from "./wire.js";
 import type { Command } from "./wire.js";
 
-type Held = Lock | LockSet | Permits;
+type Held = Leadership | Lock | LockSet | Permits;
 
 /** What the driver has connected, and what it holds. */
 class Driver {
@@ -71,6 +71,13 @@ class Driver {
         await held.renew(command.lease_ms);
         return describe(held);
       }
+      case "proclaim": {
+        const held = this.#held(command);
+        if (!(held instanceof Leadership)) {
+          throw new Failure("misconfigured", "it leads nothing");
+        }
+        return { revision: String(await held.proclaim(command.value ?? "", { signal })) };
+      }
       case "state": {
         const held = this.#held(command);
         return { ...describe(held), lost: held.loss !== undefined };
@@ -112,16 +119,20 @@ class Driver {
 
   /** Undefined if the command acquires nothing. */
   async #acquire(command: Command, signal: AbortSignal): Promise<object | undefined> {
-    const { name = "", names = [], permits = 1, mode, owner } = command;
+    const { name = "", names = [], permits = 1, mode, owner, reason, labels } = command;
     const { lease_ms: lease, wait_ms: wait, min_replica_acks: minReplicaAcks } = command;
     const options: AcquireOptions = { owner, lease, wait, minReplicaAcks, signal };
-    const lockOptions: LockOptions = { ...options, mode };
+    const lockOptions: LockOptions = { ...options, mode, reason, labels };
     const client = this.#connected;
     switch (command.do) {
       case "acquire":
         return this.#keep(command, await client.lock(name, lockOptions));
       case "try_acquire":
         return this.#keep(command, await client.tryLock(name, lockOptions));
+      case "campaign": {
+        const election = client.election(name);
+        return this.#keep(command, await election.campaign(command.value ?? "", options));
+      }
       case "acquire_all":
         return this.#keep(command, await client.lockAll(names, lockOptions));
       case "try_acquire_all":
@@ -148,6 +159,9 @@ class Driver {
         print({ event: "lost", guard, reason, fencing_token, detail });
       }
     };
+    held.onYieldRequested(({ name: asked, by, reason, preempts }) => {
+      print({ event: "yield_requested", name: asked, by, reason, preempts });
+    });
     held.signal.addEventListener("abort", report);
     if (held.signal.aborted) {
       report();
@@ -217,7 +231,8 @@ function describe(held: Held): object {
     const tokens = [...held.fencingTokens].map(([name, token]) => [name, String(token)]);
     return { fencing_tokens: Object.fromEntries(tokens) as object, valid_ms };
   }
-  return { fencing_token: String(held.fencingToken), valid_ms };
+  const token = held instanceof Leadership ? held.term : held.fencingToken;
+  return { fencing_token: String(token), valid_ms };
 }
 
 const driver = new Driver();

@@ -27,6 +27,9 @@ export interface Command {
   guard?: string;
   mode?: LockMode;
   owner?: string;
+  reason?: string;
+  labels?: Record<string, string>;
+  value?: string;
   wait_ms?: number;
   lease_ms?: number;
   min_replica_acks?: number;

@@ -20,13 +20,14 @@ import type { HolderDescription, LockDescription, TokenCheck } from "./describe.
 import { LockkeeperError, RefusedError, UnreachableError } from "./errors.js";
 import { explanation } from "./explain.js";
 import type { Explanation } from "./explain.js";
+import { awaitFree } from "./free.js";
 import { OPEN_TIMEOUT, RETRY_PAUSE } from "./machine/events.js";
 import { toDuration, toMs } from "./machine/messages.js";
 import { toWireNote } from "./note.js";
 import type { NoteOptions } from "./note.js";
 import { checkCount, checkLease, checkName, checkWait } from "./options.js";
 import { fromWireMode, toWireMode } from "./options.js";
-import type { LockMode } from "./options.js";
+import type { LockMode, WaitOptions } from "./options.js";
 import { LockAdminServiceService } from "./proto/lockkeeper/v1/admin_service.js";
 import { ElectionServiceService } from "./proto/lockkeeper/v1/election_service.js";
 import type { RequestYieldRequest } from "./proto/lockkeeper/v1/lock.js";
@@ -197,7 +198,11 @@ export class Calls {
   }
 
   /** Releases one hold of a lock. Fails if it is not held. */
-  async release(name: string, owner: string, options: { mode?: LockMode } = {}): Promise<void> {
+  async release(
+    name: string,
+    owner: string,
+    options: Pick<CallOptionsOfLock, "mode"> = {},
+  ): Promise<void> {
     const request = { ...fieldsOf(name, owner, options), requestId: randomUUID() };
     await this.#call((it) => it.release.bind(it), request);
   }
@@ -265,6 +270,16 @@ export class Calls {
   async explain(name: string): Promise<Explanation> {
     checkName(name);
     return explanation((await this.#call((it) => it.explain.bind(it), { name }))[1]);
+  }
+
+  /**
+   * Waits until a lock has no holder in any mode, and acquires nothing. Any owner may hold it when
+   * this returns. Goes on at the next endpoint after a failure, once a coordinator has answered.
+   *
+   * Fails with {@link NotGrantedError} after `wait` milliseconds, and with the reason of `signal`.
+   */
+  awaitFree(name: string, options: WaitOptions = {}): Promise<void> {
+    return awaitFree(this.#connector, name, options);
   }
 
   /** Who leads an election; null if nobody does. */

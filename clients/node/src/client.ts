@@ -11,18 +11,21 @@ import { Election } from "./election.js";
 import { Lock, LockSet } from "./held.js";
 import { Latch } from "./latch.js";
 import type { SessionChange, Waiting, YieldRequest } from "./machine/events.js";
-import { lockRequest, locksRequest } from "./requests.js";
+import { claimRequest, lockRequest, locksRequest } from "./requests.js";
 import type { LockName } from "./requests.js";
-import { checkLease, checkName } from "./options.js";
+import { checkLease, checkName, checkWait } from "./options.js";
 import type {
   ClientOptions,
   LockOptions,
   Logger,
   RequestOptions,
   TryLockOptions,
+  WaitOptions,
 } from "./options.js";
 import { Semaphore, tried } from "./semaphore.js";
 import { answerOf, Sessions } from "./sessions.js";
+import { watch } from "./watch.js";
+import type { LockEvent, WatchOptions } from "./watch.js";
 
 /** The events of a client. */
 export interface ClientEvents {
@@ -124,6 +127,49 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
   ): Promise<LockSet | null> {
     const request = locksRequest("try", names, options, this.#sessions.nextOwner());
     return tried(this.#sessions.acquire(request, options).then((it) => new LockSet(it)));
+  }
+
+  /**
+   * Takes over a lock that another session has offered, see {@link Lock.offer}. At no moment is the
+   * lock free, and its fencing token is new and larger.
+   *
+   * Fails with {@link RefusedError} (`TICKET_REFUSED` if the ticket cannot be claimed; the `state`
+   * in its metadata says why), with the reason of `signal`, with {@link UnreachableError} and
+   * {@link SessionEndedError}.
+   */
+  async claim(
+    name: string,
+    ticket: string,
+    options: { signal?: AbortSignal | undefined } = {},
+  ): Promise<Lock> {
+    const request = claimRequest(name, ticket, this.#sessions.nextOwner());
+    return new Lock(await this.#sessions.acquire(request, options));
+  }
+
+  /**
+   * Waits until a lock has no holder in any mode, and acquires nothing. Any owner may hold it when
+   * this returns. Opens the session; {@link Calls.awaitFree} does not.
+   *
+   * Fails as {@link lock} does.
+   */
+  async awaitFree(name: string, options: WaitOptions = {}): Promise<void> {
+    checkName(name);
+    checkWait(options.wait);
+    const value = { name, sessionId: "", waitTimeout: undefined };
+    await this.#sessions.call("lockFree", { $case: "awaitFree", value }, options);
+  }
+
+  /**
+   * Watches a lock: first its state, then each grant, each end of a grant, and the number of
+   * waiters, in order, on any coordinator of the store. If the coordinator or the connection fails,
+   * it goes on at the next endpoint, with a gap and the state. Leaving the loop ends it. Needs the
+   * right `describe`. Opens no session.
+   *
+   * Fails with {@link RefusedError} if the same request would be refused again, with the error of
+   * the last endpoint if none can be watched at first, and with the reason of `signal`.
+   */
+  watch(name: string, options: WatchOptions = {}): AsyncGenerator<LockEvent, void, undefined> {
+    return watch(this.#connector, name, options);
   }
 
   /**

@@ -1,33 +1,18 @@
 /** Elections. */
 
-import { setTimeout as pause } from "node:timers/promises";
-
-import { connectivityState } from "@grpc/grpc-js";
-import type { ClientReadableStream } from "@grpc/grpc-js";
-
-import type { Address } from "./address.js";
 import type { Calls, Leader } from "./calls.js";
-import { toError } from "./connector.js";
 import type { Connector } from "./connector.js";
-import { MisconfiguredError, UnreachableError } from "./errors.js";
+import { MisconfiguredError } from "./errors.js";
 import { Holding } from "./held.js";
-import { OPEN_TIMEOUT } from "./machine/events.js";
-import { isFinal } from "./machine/stream.js";
+import { observe } from "./observe.js";
 import { checkName } from "./options.js";
 import type { LockOptions } from "./options.js";
-import { ObserveResponse } from "./proto/lockkeeper/v1/election.js";
+import type { ObserveRequest, ObserveResponse } from "./proto/lockkeeper/v1/election.js";
 import { ElectionServiceService } from "./proto/lockkeeper/v1/election_service.js";
-import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
 import type { Grant } from "./proto/lockkeeper/v1/types.js";
 import { lockRequest } from "./requests.js";
 import { answerOf } from "./sessions.js";
 import type { Held, Sessions } from "./sessions.js";
-
-/** Between two attempts to go on observing, times a random 0.5 to 1. */
-const RETRY_INTERVAL = 500;
-
-/** Finds a dead coordinator on a stream without news; servers allow no shorter interval. */
-const KEEPALIVE = { "grpc.keepalive_time_ms": 10_000 };
 
 /** The options of a campaign. */
 export type CampaignOptions = Omit<LockOptions, "mode">;
@@ -74,7 +59,10 @@ export class Leadership extends Holding {
    * {@link LockLostError} if the leadership is lost, with {@link RefusedError} (`NOT_OWNER` if it
    * has ended) and with {@link SessionEndedError}.
    */
-  async proclaim(value: string, options: { signal?: AbortSignal } = {}): Promise<bigint> {
+  async proclaim(
+    value: string,
+    options: { signal?: AbortSignal | undefined } = {},
+  ): Promise<bigint> {
     checkValue(value);
     if (this.loss !== undefined) {
       throw this.loss;
@@ -125,7 +113,7 @@ export class Election {
     const request = lockRequest("wait", this.name, fair, this.#sessions.nextOwner());
     const leadership = new Leadership(await this.#sessions.acquire(request, options));
     try {
-      await leadership.proclaim(value, signal && { signal });
+      await leadership.proclaim(value, { signal });
     } catch (error) {
       await leadership.release().catch(() => undefined);
       throw error;
@@ -148,89 +136,21 @@ export class Election {
    */
   async *observe(options: ObserveOptions = {}): AsyncGenerator<ElectionEvent, void, undefined> {
     const { signal } = options;
-    const { addresses } = this.#connector;
     let { afterRevision = 0n } = options;
-    let hasBegun = false;
-    for (let attempt = 0; ; attempt += 1) {
-      signal?.throwIfAborted();
-      const address = addresses[attempt % addresses.length] as Address;
+    const method = ElectionServiceService.observe;
+    const request = (): ObserveRequest => ({ name: this.name, afterRevision });
+    for await (const next of observe(this.#connector, { method, request, signal })) {
+      const { event } = next.message;
       // Without a revision, the coordinator does not know what came in between.
-      let isGap = hasBegun && afterRevision === 0n;
-      try {
-        for await (const event of this.#stream(address, afterRevision, signal)) {
-          if (isGap) {
-            isGap = false;
-            yield { type: "missed" };
-          }
-          hasBegun = true;
-          afterRevision = event.type === "leader" ? event.leader.revision : afterRevision;
-          yield event;
-        }
-      } catch (error) {
-        signal?.throwIfAborted();
-        const failure = toError(error, address, false);
-        if (isFinal(failure) || (!hasBegun && attempt + 1 >= addresses.length)) {
-          throw failure;
-        }
+      if (next.goesOn && afterRevision === 0n) {
+        yield { type: "missed" };
       }
-      if (hasBegun) {
-        const interval = RETRY_INTERVAL * (0.5 + Math.random() / 2);
-        await pause(interval, undefined, signal && { signal }).catch(() => undefined);
+      if (event !== undefined) {
+        afterRevision = event.$case === "leader" ? event.value.revision : afterRevision;
+        yield toEvent(event);
       }
     }
   }
-
-  /** The events of one stream. */
-  async *#stream(
-    address: Address,
-    afterRevision: bigint,
-    signal: AbortSignal | undefined,
-  ): AsyncGenerator<ElectionEvent, void, undefined> {
-    const { path, requestSerialize, responseDeserialize } = ElectionServiceService.observe;
-    const headers = await this.#connector.headers();
-    signal?.throwIfAborted();
-    const client = this.#connector.connect(address, KEEPALIVE);
-    const request = { name: this.name, afterRevision };
-    const call: ClientReadableStream<ObserveResponse> = client.makeServerStreamRequest(
-      path,
-      requestSerialize,
-      responseDeserialize,
-      request,
-      headers,
-    );
-    // What comes after the loop below is of no interest.
-    call.on("error", () => undefined);
-    const end = (): void => {
-      call.cancel();
-    };
-    const timer = giveUpUnlessConnected(client, call, address);
-    signal?.addEventListener("abort", end, { once: true });
-    try {
-      for await (const { event } of call as AsyncIterable<ObserveResponse>) {
-        if (event !== undefined) {
-          yield toEvent(event);
-        }
-      }
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
-      end();
-      client.close();
-    }
-  }
-}
-
-/** gRPC itself would wait for a server that is silent. */
-function giveUpUnlessConnected(
-  client: LockServiceClient,
-  call: ClientReadableStream<ObserveResponse>,
-  address: Address,
-): NodeJS.Timeout {
-  return setTimeout(() => {
-    if (client.getChannel().getConnectivityState(false) !== connectivityState.READY) {
-      call.destroy(new UnreachableError(address.text, "the coordinator does not answer"));
-    }
-  }, OPEN_TIMEOUT);
 }
 
 function toEvent(event: NonNullable<ObserveResponse["event"]>): ElectionEvent {

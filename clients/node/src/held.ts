@@ -6,10 +6,12 @@ import { validUntil } from "./machine/entries.js";
 import type { GuardEntry } from "./machine/entries.js";
 import type { YieldRequest } from "./machine/events.js";
 import { renewalOf } from "./machine/holding.js";
+import { toDuration } from "./machine/messages.js";
 import { checkLease, fromWireMode } from "./options.js";
-import type { LockMode } from "./options.js";
+import type { LockMode, OfferOptions } from "./options.js";
 import type { Grant } from "./proto/lockkeeper/v1/types.js";
 import type { Session } from "./session.js";
+import { answerOf } from "./sessions.js";
 import type { Held } from "./sessions.js";
 
 /** What locks and permits have in common. */
@@ -154,15 +156,40 @@ export class Lock extends Holding {
   readonly fencingToken: bigint;
   /** The number of holds that the owner had after this acquire. */
   readonly holdCount: number;
+  readonly #session: Session;
 
   /** @internal */
   constructor(held: Held) {
     super(held);
+    this.#session = held.session;
     const grant = held.guard.holdings[0]?.grant as Grant;
     this.name = grant.name;
     this.mode = fromWireMode(grant.mode) ?? "exclusive";
     this.fencingToken = grant.fencingToken;
     this.holdCount = grant.holdCount;
+  }
+
+  /**
+   * Makes a ticket with which another session, on any coordinator, can take the lock over by
+   * {@link Lockkeeper.claim}. Stop the work first: at the claim the lock is lost with
+   * `HANDED_OVER`, and its release fails with that {@link LockLostError}. A ticket that nobody
+   * claims changes nothing. It is a secret: anyone who has it, and may acquire the lock, can claim
+   * it.
+   *
+   * Fails with {@link LockLostError} if the lock is lost, with {@link RefusedError}
+   * (`TICKET_REFUSED` if it is not exclusive, was acquired several times by its owner, or has
+   * `holdAtLeast` or `lockDelay`) and with {@link SessionEndedError}.
+   */
+  async offer({ within, signal }: OfferOptions = {}): Promise<string> {
+    checkLease(within, "within");
+    if (this.loss !== undefined) {
+      throw this.loss;
+    }
+    const { name, owner } = this;
+    const wire = within === undefined ? undefined : toDuration(within);
+    const value = { name, owner, sessionId: "", within: wire };
+    const outcome = await this.#session.run({ $case: "offer", value }, { signal });
+    return answerOf("offered", outcome).ticket;
   }
 }
 

@@ -50,10 +50,13 @@ export type {
   LockMode,
   LockOptions,
   Logger,
+  OfferOptions,
   RequestOptions,
   TlsOptions,
   TryLockOptions,
   TryOptions,
+  WaitOptions,
 } from "./options.js";
 export type { LockName } from "./requests.js";
 export { Semaphore } from "./semaphore.js";
+export type { GrantEnd, LockEvent, LockGapReason, WatchOptions } from "./watch.js";

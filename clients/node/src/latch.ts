@@ -3,6 +3,7 @@
 import { latchDescription } from "./describe.js";
 import type { LatchDescription } from "./describe.js";
 import { checkCount, checkLease, checkName, checkWait } from "./options.js";
+import type { WaitOptions } from "./options.js";
 import type { Sessions } from "./sessions.js";
 import { toDuration } from "./machine/messages.js";
 
@@ -27,7 +28,7 @@ export class Latch {
    * Sets the count, unless the latch has one, and returns the count. The latch is forgotten, and so
    * opens, after `ttl` milliseconds; without one it stays until it is open or deleted.
    */
-  async setCount(count: number, options: { ttl?: number } = {}): Promise<number> {
+  async setCount(count: number, options: { ttl?: number | undefined } = {}): Promise<number> {
     checkCount(count, "count");
     checkLease(options.ttl, "ttl");
     const ttl = options.ttl === undefined ? undefined : toDuration(options.ttl);
@@ -46,7 +47,7 @@ export class Latch {
    * Waits until the latch is open. Fails with {@link NotGrantedError} after `wait` milliseconds;
    * without limit by default.
    */
-  async wait(options: { wait?: number; signal?: AbortSignal } = {}): Promise<void> {
+  async wait(options: WaitOptions = {}): Promise<void> {
     checkWait(options.wait);
     const value = { name: this.name, sessionId: "", waitTimeout: undefined };
     await this.#sessions.call("latchOpened", { $case: "awaitLatch", value }, options);

@@ -92,6 +92,14 @@ export interface TryLockOptions extends TryOptions, NoteOptions {
    * the modes `exclusive` and `fair`; a quorum of stores refuses it.
    */
   holdAtLeast?: number | undefined;
+  /**
+   * For how long nobody can acquire the lock after it was lost without a release, because its
+   * holder crashed or nobody renewed it, in milliseconds from the end of the lease; so what the
+   * holder had begun can come to an end. A release frees the lock at once. Only for one lock, in
+   * the modes `exclusive` and `fair`, and not with `releaseOnDisconnect`; a quorum of stores
+   * refuses it.
+   */
+  lockDelay?: number | undefined;
 }
 
 /** The options of an acquire of one lock, or of several with the same mode. */
@@ -102,6 +110,22 @@ export interface LockOptions extends AcquireOptions, TryLockOptions {
    * among requests that name their `owner`, and whose waits are older than a second.
    */
   endOnDeadlock?: boolean | undefined;
+}
+
+/** How long a wait takes that acquires nothing. */
+export interface WaitOptions {
+  /** The maximum time to wait; 0 checks once. Without limit by default. */
+  wait?: number | undefined;
+  /** Cancels the wait: it is rejected with the signal's reason. */
+  signal?: AbortSignal | undefined;
+}
+
+/** The options of an offer. */
+export interface OfferOptions {
+  /** How long the ticket can be claimed, in milliseconds, at most 10 min; 30 s by default. */
+  within?: number | undefined;
+  /** Cancels the request: it is rejected with the signal's reason. */
+  signal?: AbortSignal | undefined;
 }
 
 /** The options of `request`. */

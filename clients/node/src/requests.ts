@@ -22,14 +22,16 @@ export function lockRequest(
   owner: string,
 ): Request {
   checkName(name);
-  const { mode, holdAtLeast, endOnDeadlock = false } = options;
+  const { mode, holdAtLeast, lockDelay, endOnDeadlock = false } = options;
   checkLease(holdAtLeast, "holdAtLeast");
+  checkLease(lockDelay, "lockDelay");
   const fields = {
     ...fieldsOf(options, owner),
     name,
     mode: toWireMode(mode),
     note: toWireNote(options),
     holdAtLeast: holdAtLeast === undefined ? undefined : toDuration(holdAtLeast),
+    lockDelay: lockDelay === undefined ? undefined : toDuration(lockDelay),
   };
   return how === "wait"
     ? { $case: "acquire", value: { ...fields, waitTimeout: undefined, endOnDeadlock } }
@@ -43,8 +45,10 @@ export function locksRequest(
   options: LockOptions,
   owner: string,
 ): Request {
-  if (options.holdAtLeast !== undefined) {
-    throw new MisconfiguredError("holdAtLeast", "only one lock can have it");
+  for (const field of ["holdAtLeast", "lockDelay"] as const) {
+    if (options[field] !== undefined) {
+      throw new MisconfiguredError(field, "only one lock can have it");
+    }
   }
   const locks: LockSpec[] = names.map((it) => {
     const { name, mode } = typeof it === "string" ? { name: it, mode: options.mode } : it;
@@ -56,6 +60,13 @@ export function locksRequest(
   return how === "wait"
     ? { $case: "acquireAll", value: { ...fields, waitTimeout: undefined, endOnDeadlock } }
     : { $case: "tryAcquireAll", value: fields };
+}
+
+/** The request to take a lock over. */
+export function claimRequest(name: string, ticket: string, owner: string): Request {
+  checkName(name);
+  checkName(ticket, "ticket");
+  return { $case: "claim", value: { name, ticket, owner, sessionId: "", lease: undefined } };
 }
 
 /** The request for permits. */

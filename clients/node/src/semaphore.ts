@@ -47,7 +47,10 @@ export class Semaphore {
    * Sets the total number of permits, and creates the semaphore if needed; 0 removes it. Returns
    * the total, which differs if `onlyIfAbsent` has left an existing semaphore unchanged.
    */
-  async setPermits(permits: number, options: { onlyIfAbsent?: boolean } = {}): Promise<number> {
+  async setPermits(
+    permits: number,
+    options: { onlyIfAbsent?: boolean | undefined } = {},
+  ): Promise<number> {
     checkCount(permits, "permits");
     const { name } = this;
     const value = { name, permits, onlyIfAbsent: options.onlyIfAbsent ?? false };

@@ -111,7 +111,7 @@ class Driver:
         """Run a command and return its result."""
         action = command["do"]
         method = getattr(self, f"do_{action}", None)
-        if "acquire" in action and not action.startswith("once_"):
+        if ("acquire" in action or action == "campaign") and not action.startswith("once_"):
             return await self.acquire(command)
         if method is None:
             raise NotImplementedError(action)
@@ -165,7 +165,13 @@ class Driver:
         action = command["do"]
         if action.endswith("permits"):
             return self.client.semaphore(command["name"], command["permits"], **options)
+        for note in ("reason", "labels"):
+            if note in command:
+                options[note] = command[note]
+        options["on_yield"] = asked
         mode = command.get("mode") or "exclusive"
+        if action == "campaign":
+            return self.client.election(command["name"]).campaign(command["value"], **options)
         if action.endswith("all"):
             return self.client.locks(command["names"], mode, **options)
         return self.client.lock(command["name"], mode, **options)
@@ -212,6 +218,11 @@ class Driver:
         """Renew a guard."""
         await call(self.guard(command).extend, seconds(command, "lease_ms"))
         return describe(self.guard(command))
+
+    async def do_proclaim(self, command: Command) -> dict[str, Any]:
+        """Replace the value of a leader."""
+        revision = await call(self.guard(command).proclaim, command["value"])
+        return {"revision": str(revision)}
 
     async def do_state(self, command: Command) -> dict[str, Any]:
         """Return how a guard is."""
@@ -299,6 +310,12 @@ class Driver:
     async def do_speed(self, command: Command) -> dict[str, Any]:
         """Measure the client beside a bare stream."""
         return await speed(command)
+
+
+def asked(request: lockkeeper.YieldRequest) -> None:
+    """Write a request to yield."""
+    event = {"event": "yield_requested", "name": request.name, "by": request.by}
+    put({**event, "reason": request.reason, "preempts": request.preempts})
 
 
 def describe(holder: Any) -> dict[str, Any]:

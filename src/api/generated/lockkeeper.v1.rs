@@ -499,9 +499,12 @@ pub struct EndSessionRequest {
     /// characters.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
+    /// Whether to end the sessions of the other coordinators too.
+    #[prost(bool, tag = "4")]
+    pub fleet: bool,
 }
 /// See LockAdminService.EndSession.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EndSessionResponse {
     /// The number of sessions that were ended.
     #[prost(uint32, tag = "1")]
@@ -509,6 +512,9 @@ pub struct EndSessionResponse {
     /// The number of grants that they held, of locks and of permits.
     #[prost(uint32, tag = "2")]
     pub grant_count: u32,
+    /// The coordinators that did not answer, whose sessions may go on.
+    #[prost(message, repeated, tag = "3")]
+    pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
 }
 /// See LockAdminService.Watch.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -663,6 +669,23 @@ pub struct ContendedHolder {
     /// The time for which these were held.
     #[prost(message, optional, tag = "3")]
     pub held: ::core::option::Option<::prost_types::Duration>,
+}
+/// See LockAdminService.ReadPage.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadPageRequest {
+    /// The page: `lock`, `semaphore`, `latch`, `graph`, `history` or `session`.
+    #[prost(string, tag = "1")]
+    pub page: ::prost::alloc::string::String,
+    /// Its parameters, encoded as in a URL.
+    #[prost(string, tag = "2")]
+    pub query: ::prost::alloc::string::String,
+}
+/// See LockAdminService.ReadPage.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadPageResponse {
+    /// The page as JSON. `null` if the page is that of a session of another coordinator.
+    #[prost(bytes = "vec", tag = "1")]
+    pub json: ::prost::alloc::vec::Vec<u8>,
 }
 /// NameKind is the kind of object that a name denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1057,20 +1080,21 @@ pub mod lock_admin_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
-        /// `admin` right for every name that they hold, and for all names if one of them holds nothing or
-        /// waits.
+        /// Ends sessions of this coordinator: one by its digest, or all of an identity; with `fleet`, those
+        /// of all coordinators. Requires the `admin` right for every name that they hold, and for all names
+        /// if one of them holds nothing or waits, or if none of them is on the queried coordinator.
         ///
         /// Success: the sessions have ended. Their grants are released, and their waits have ended. Each
         /// client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
         /// with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
         /// the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
         /// may still be working: only the fencing tokens protect the resource. It may open new sessions as
-        /// long as its credentials are accepted; take those away first. Sessions on other coordinators go
-        /// on.
+        /// long as its credentials are accepted; take those away first. Sessions on coordinators that were
+        /// not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
         /// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
         ///
-        /// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+        /// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
+        /// answer;
         /// INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
         /// INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
         pub async fn end_session(
@@ -1132,6 +1156,37 @@ pub mod lock_admin_service_client {
             req.extensions_mut()
                 .insert(GrpcMethod::new("lockkeeper.v1.LockAdminService", "Watch"));
             self.inner.server_streaming(req, path, codec).await
+        }
+        /// Returns what this coordinator's console shows on a page about more than the store knows. The
+        /// consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+        /// the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
+        /// for the name or the prefix of the page, or for all names if it has none. Read-only.
+        ///
+        /// Errors: INVALID_ARGUMENT / INVALID_PAGE or INVALID_QUERY if there is no such page, or a
+        /// parameter is not valid; FAILED_PRECONDITION / WRONG_KIND if the name is of another kind.
+        pub async fn read_page(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadPageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadPageResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockAdminService/ReadPage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockAdminService", "ReadPage"));
+            self.inner.unary(req, path, codec).await
         }
     }
 }
@@ -1223,20 +1278,21 @@ pub mod lock_admin_service_server {
             tonic::Response<super::ForceReleaseResponse>,
             tonic::Status,
         >;
-        /// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
-        /// `admin` right for every name that they hold, and for all names if one of them holds nothing or
-        /// waits.
+        /// Ends sessions of this coordinator: one by its digest, or all of an identity; with `fleet`, those
+        /// of all coordinators. Requires the `admin` right for every name that they hold, and for all names
+        /// if one of them holds nothing or waits, or if none of them is on the queried coordinator.
         ///
         /// Success: the sessions have ended. Their grants are released, and their waits have ended. Each
         /// client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
         /// with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
         /// the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
         /// may still be working: only the fencing tokens protect the resource. It may open new sessions as
-        /// long as its credentials are accepted; take those away first. Sessions on other coordinators go
-        /// on.
+        /// long as its credentials are accepted; take those away first. Sessions on coordinators that were
+        /// not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
         /// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
         ///
-        /// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+        /// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
+        /// answer;
         /// INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
         /// INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
         async fn end_session(
@@ -1268,6 +1324,20 @@ pub mod lock_admin_service_server {
             &self,
             request: tonic::Request<super::WatchRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+        /// Returns what this coordinator's console shows on a page about more than the store knows. The
+        /// consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+        /// the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
+        /// for the name or the prefix of the page, or for all names if it has none. Read-only.
+        ///
+        /// Errors: INVALID_ARGUMENT / INVALID_PAGE or INVALID_QUERY if there is no such page, or a
+        /// parameter is not valid; FAILED_PRECONDITION / WRONG_KIND if the name is of another kind.
+        async fn read_page(
+            &self,
+            request: tonic::Request<super::ReadPageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadPageResponse>,
+            tonic::Status,
+        >;
     }
     /// LockAdminService lists, watches and force-releases locks held by other callers. Every call
     /// requires the `admin` right: for the name, or for all names with the given prefix. Without it a
@@ -1665,6 +1735,51 @@ pub mod lock_admin_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockAdminService/ReadPage" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadPageSvc<T: LockAdminService>(pub Arc<T>);
+                    impl<
+                        T: LockAdminService,
+                    > tonic::server::UnaryService<super::ReadPageRequest>
+                    for ReadPageSvc<T> {
+                        type Response = super::ReadPageResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadPageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockAdminService>::read_page(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadPageSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

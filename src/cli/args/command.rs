@@ -239,7 +239,7 @@ pub struct EndSessionArgs {
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) fleet: FleetArgs,
 }
 
 /// Which sessions end.

@@ -205,20 +205,22 @@ pub(crate) async fn end_session(args: EndSessionArgs) -> Ended {
         say("its clients may still be working, and others can acquire their locks at once");
         confirm(&[digest.as_str(), &identity].concat(), "end the sessions")?;
     }
-    let mut client = connect_admin(&args.common.server).await?;
+    let FleetArgs {
+        this_coordinator,
+        common,
+    } = args.fleet;
+    let mut client = connect_admin(&common.server).await?;
     let request = EndSessionRequest {
         session_digest: digest,
         identity,
         reason: args.reason,
+        fleet: !this_coordinator,
     };
     let answer = client.end_session(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();
-    let format = args.common.output;
-    format.answer(
-        &words::sessions_ended(answer),
-        "EndSessionResponse",
-        &answer,
-    )?;
+    answer.unasked.iter().for_each(say_unasked);
+    let text = words::sessions_ended(&answer);
+    common.output.answer(&text, "EndSessionResponse", &answer)?;
     code(answer.session_count > 0)
 }
 

@@ -109,10 +109,11 @@ fn of_coordinator(name: &str) -> String {
     }
 }
 
-pub(crate) fn sessions_ended(answer: EndSessionResponse) -> String {
+pub(crate) fn sessions_ended(answer: &EndSessionResponse) -> String {
     let EndSessionResponse {
         session_count,
         grant_count,
+        ..
     } = answer;
     format!("ended sessions={session_count} grants={grant_count}")
 }

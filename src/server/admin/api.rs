@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 use axum::{
     Json, Router,
     extract::{Query, State, rejection::JsonRejection},
-    http::StatusCode,
+    http::{StatusCode, Uri},
     response::sse::{Event, KeepAlive, Sse},
     routing::{get, post},
 };
@@ -17,12 +17,16 @@ use serde_json::{Value, json};
 use super::{
     Admin,
     failure::Failure,
-    graph::graph,
     guard::Caller,
-    history::history,
-    json::{described, described_latch, described_semaphore, listed_lock, watched},
     overview::overview,
-    sessions::{end_session, list_all, session},
+    sessions::{end_session, list_all},
+};
+use crate::{
+    fleet::Asked,
+    pages::{
+        PAGES, Page, elsewhere,
+        json::{listed_lock, watched},
+    },
 };
 
 /// The parameters of a list.
@@ -34,12 +38,6 @@ struct Listing {
     contains: String,
     page_size: usize,
     page_token: String,
-}
-
-/// The lock of a request.
-#[derive(Debug, Deserialize)]
-struct Named {
-    name: String,
 }
 
 /// The body of a forced release.
@@ -56,20 +54,44 @@ struct ForceRelease {
 }
 
 pub(super) fn routes() -> Router<Admin> {
-    Router::new()
+    pages()
         .route("/api/v1/status", get(status))
         .route("/api/v1/locks", get(locks))
-        .route("/api/v1/lock", get(lock))
-        .route("/api/v1/semaphore", get(semaphore))
-        .route("/api/v1/latch", get(latch))
         .route("/api/v1/overview", get(overview))
-        .route("/api/v1/graph", get(graph))
-        .route("/api/v1/history", get(history))
         .route("/api/v1/sessions", get(sessions))
-        .route("/api/v1/session", get(session))
         .route("/api/v1/end-session", post(end_session))
         .route("/api/v1/events", get(events))
         .route("/api/v1/force-release", post(force_release))
+}
+
+fn pages() -> Router<Admin> {
+    let add = |routes: Router<Admin>, page| routes.route(&format!("/api/v1/{page}"), get(show));
+    PAGES.into_iter().fold(Router::new(), add)
+}
+
+async fn show(
+    State(admin): State<Admin>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Value>, Failure> {
+    let refuse = |error| Failure::of(&error);
+    let (_, path) = uri.path().rsplit_once('/').unwrap_or_default();
+    let query = uri.query().unwrap_or_default();
+    let page = Page::parse(path, query).map_err(|error| refuse(error.into()))?;
+    let (operation, name) = page.asks();
+    caller.looks(&admin, operation, name)?;
+    let own = page.read(&admin.coordinator).await.map_err(refuse)?;
+    let others = if page.is_answered(&own) {
+        Asked::default()
+    } else {
+        let forwarded = caller.forwarded();
+        admin.fleet.page(&forwarded, path, query).await
+    };
+    let own_name = admin.fleet.own_name();
+    match page.together(own_name.as_deref(), own, others) {
+        Value::Null => Err(refuse(Error::SessionNotFound)),
+        page => Ok(Json(page)),
+    }
 }
 
 async fn status(State(admin): State<Admin>, caller: Caller) -> Result<Json<Value>, Failure> {
@@ -101,52 +123,19 @@ async fn locks(
         &page.page_token,
     );
     let listed = listed.await.map_err(|error| Failure::of(&error))?;
-    let locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
-    Ok(Json(
-        json!({ "locks": locks, "nextPageToken": listed.next }),
-    ))
-}
-
-async fn lock(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(Named { name }): Query<Named>,
-) -> Result<Json<Value>, Failure> {
-    let name = named(&admin, &caller, "Describe", &name)?;
-    match admin.coordinator.describe(name).await {
-        Ok(seen) => Ok(Json(described(&seen))),
-        Err(error) => Err(Failure::of(&error)),
+    let mut locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
+    let waiters = admin.fleet.waiters(&caller.forwarded(), &page.prefix).await;
+    for lock in &mut locks {
+        let elsewhere = lock["name"].as_str().and_then(|it| waiters.counts.get(it));
+        let here = lock["waiterCount"].as_u64().unwrap_or_default();
+        lock["waiterCount"] = (here + u64::from(elsewhere.copied().unwrap_or_default())).into();
     }
-}
-
-async fn semaphore(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(Named { name }): Query<Named>,
-) -> Result<Json<Value>, Failure> {
-    let name = named(&admin, &caller, "DescribeSemaphore", &name)?;
-    match admin.coordinator.describe_semaphore(name).await {
-        Ok(seen) => Ok(Json(described_semaphore(&seen))),
-        Err(error) => Err(Failure::of(&error)),
-    }
-}
-
-async fn latch(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(Named { name }): Query<Named>,
-) -> Result<Json<Value>, Failure> {
-    let name = named(&admin, &caller, "DescribeLatch", &name)?;
-    match admin.coordinator.describe_latch(name).await {
-        Ok(seen) => Ok(Json(described_latch(&seen))),
-        Err(error) => Err(Failure::of(&error)),
-    }
-}
-
-fn named(admin: &Admin, caller: &Caller, asks: &str, name: &str) -> Result<LockName, Failure> {
-    caller.looks(admin, asks, name)?;
-    let parsed = LockName::parse(name, admin.coordinator.limits());
-    parsed.map_err(|error| Failure::of(&error.into()))
+    let unasked = waiters.unasked.iter().map(elsewhere::unasked);
+    Ok(Json(json!({
+        "locks": locks,
+        "nextPageToken": listed.next,
+        "unasked": unasked.collect::<Vec<_>>(),
+    })))
 }
 
 async fn sessions(

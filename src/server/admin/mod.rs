@@ -3,16 +3,12 @@
 
 mod api;
 mod console;
-mod elsewhere;
 mod exposition;
 mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod graph;
 mod guard;
-mod history;
-mod json;
 mod listen;
 mod metrics;
 mod overview;

@@ -4,11 +4,9 @@ use axum::{Json, extract::State};
 use lockkeeper_coordinator::{Contended, Deadlocked};
 use serde_json::{Value, json};
 
-use super::{
-    Admin, elsewhere,
-    exposition::Totals,
-    failure::Failure,
-    guard::Caller,
+use super::{Admin, exposition::Totals, failure::Failure, guard::Caller};
+use crate::pages::{
+    elsewhere,
     json::{kind_name, millis},
 };
 

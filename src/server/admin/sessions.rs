@@ -2,25 +2,19 @@
 
 use axum::{
     Json,
-    extract::{Query, State, rejection::JsonRejection},
+    extract::{State, rejection::JsonRejection},
 };
+use lockkeeper_api::pb;
 use lockkeeper_coordinator::{Error, Invalid, Reason, SessionsOf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    Admin, elsewhere,
-    failure::Failure,
-    guard::Caller,
-    json::{listed_session, standing},
+use super::{Admin, failure::Failure, guard::Caller};
+use crate::{
+    fleet::in_order,
+    pages::{elsewhere, json::listed_session},
+    session_rights::may_end,
 };
-use crate::{fleet::in_order, session_rights::may_end};
-
-/// The session of a request.
-#[derive(Debug, Deserialize)]
-pub(super) struct OfDigest {
-    digest: String,
-}
 
 /// The body of a forced end.
 #[derive(Debug, Deserialize)]
@@ -63,20 +57,6 @@ pub(super) async fn list_all(
     })
 }
 
-pub(super) async fn session(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(OfDigest { digest }): Query<OfDigest>,
-) -> Result<Json<Value>, Failure> {
-    caller.looks(&admin, "Session", "")?;
-    let session = admin.coordinator.session(&digest);
-    let session = session.ok_or_else(|| Failure::of(&Error::SessionNotFound))?;
-    let mut shown = listed_session(&session.seen);
-    shown["holdings"] = session.holdings.iter().map(standing).collect();
-    shown["waits"] = session.waits.iter().map(standing).collect();
-    Ok(Json(shown))
-}
-
 pub(super) async fn end_session(
     State(admin): State<Admin>,
     caller: Caller,
@@ -94,17 +74,34 @@ pub(super) async fn end_session(
         if request.confirm != request.digest {
             return Err(Invalid::new("confirm", "is not the digest").into());
         }
-        if sessions.is_empty() {
+        let own = admin.coordinator.end_sessions(sessions, &reason).await;
+        let mut ended = pb::EndSessionResponse {
+            session_count: u32::try_from(own.sessions).unwrap_or(u32::MAX),
+            grant_count: u32::try_from(own.grants).unwrap_or(u32::MAX),
+            unasked: Vec::new(),
+        };
+        let others = pb::EndSessionRequest {
+            session_digest: request.digest.clone(),
+            reason: request.reason.clone(),
+            ..pb::EndSessionRequest::default()
+        };
+        let forwarded = caller.forwarded();
+        admin
+            .fleet
+            .end_sessions(&forwarded, &others, &mut ended)
+            .await;
+        if ended.session_count == 0 && ended.unasked.is_empty() {
             return Err(Error::SessionNotFound);
         }
-        Ok(admin.coordinator.end_sessions(sessions, &reason).await)
+        Ok(ended)
     };
     match end.await {
         Ok(ended) => {
             asked.done();
             Ok(Json(json!({
-                "sessionCount": ended.sessions,
-                "grantCount": ended.grants,
+                "sessionCount": ended.session_count,
+                "grantCount": ended.grant_count,
+                "unasked": ended.unasked.iter().map(elsewhere::unasked).collect::<Vec<_>>(),
             })))
         }
         Err(error) => {

@@ -3,6 +3,7 @@
 //! `security.rs` derive the configuration of each layer.
 
 mod address;
+mod facades;
 mod fleet;
 mod load;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     address::{OptionalAddress, UnixMode},
+    facades::Facades,
     fleet::Fleet,
     load::{Flag, Refused, Sources},
     log::{Log, LogFormat},
@@ -54,6 +56,8 @@ pub struct Settings {
     pub session: Session,
     /// The other coordinators of the store.
     pub fleet: Fleet,
+    /// The protocols of other systems.
+    pub facades: Facades,
     /// Limits, so that no client can exhaust the coordinator.
     pub limits: Limits,
     /// The log on stderr.
@@ -277,7 +281,7 @@ pub struct Telemetry {
 }
 
 impl Settings {
-    const SECTIONS: [&str; 14] = [
+    const SECTIONS: [&str; 15] = [
         "server",
         "server.tls",
         "auth",
@@ -289,6 +293,7 @@ impl Settings {
         "store.tls",
         "session",
         "fleet",
+        "facades",
         "limits",
         "log",
         "telemetry",

@@ -13,5 +13,8 @@ pub use self::{
     peers::{Config, Fleet},
 };
 pub(crate) use self::{
-    forwarded::Forwarded, peers::ANSWERED_BY, questions::in_order, watch::named,
+    forwarded::Forwarded,
+    peers::{ANSWERED_BY, Asked},
+    questions::in_order,
+    watch::named,
 };

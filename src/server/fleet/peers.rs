@@ -49,7 +49,7 @@ struct Inner {
 }
 
 /// What the other coordinators have answered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Asked<T> {
     /// The answers, each with what its coordinator is called.
     pub(crate) answers: Vec<(String, T)>,
@@ -62,6 +62,8 @@ pub(crate) struct Asked<T> {
 impl Fleet {
     /// The coordinators that share a store and a session secret with this one.
     pub fn new(coordinator: &Coordinator, config: Config) -> Self {
+        // Their consoles show it.
+        coordinator.keep_history();
         let own = Introduction {
             address: config.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -257,6 +259,7 @@ pub(super) fn why(status: &Status) -> String {
         (None, Code::Unauthenticated | Code::PermissionDenied) => {
             format!("it refuses: {}", status.message())
         }
+        (None, Code::Unimplemented) => "its version does not answer this".to_owned(),
         (None, _) => status.message().to_owned(),
     }
 }

@@ -4,10 +4,16 @@ use std::collections::HashMap;
 
 use lockkeeper_api::pb;
 
+use serde_json::Value;
+use tonic::{Code, Response, Status};
+
 use super::{
     forwarded::Forwarded,
     peers::{Asked, Client, Fleet},
 };
+
+/// The longest history of a coordinator is shorter.
+const PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// The waiters on the other coordinators.
 pub(crate) struct WaitersElsewhere {
@@ -81,6 +87,74 @@ impl Fleet {
         }
         asked
     }
+
+    /// A page of the console of each other coordinator, as JSON.
+    pub(crate) async fn page(
+        &self,
+        forwarded: &Forwarded,
+        page: &str,
+        query: &str,
+    ) -> Asked<Value> {
+        let call = |client: Client| {
+            let mut client = client.max_decoding_message_size(PAGE_BYTES_MAX);
+            let request = forwarded.request(pb::ReadPageRequest {
+                page: page.to_owned(),
+                query: query.to_owned(),
+            });
+            async move { client.read_page(request).await }
+        };
+        let Asked {
+            answers,
+            mut unasked,
+        } = self.ask(forwarded, call).await;
+        let mut pages = Vec::new();
+        for (coordinator, answer) in answers {
+            match serde_json::from_slice(&answer.json) {
+                Ok(page) => pages.push((coordinator, page)),
+                Err(error) => unasked.push(pb::UnaskedCoordinator {
+                    coordinator,
+                    reason: format!("its page is not JSON: {error}"),
+                    ..pb::UnaskedCoordinator::default()
+                }),
+            }
+        }
+        Asked {
+            answers: pages,
+            unasked,
+        }
+    }
+
+    /// Ends sessions of each other coordinator, too, and adds them up.
+    pub(crate) async fn end_sessions(
+        &self,
+        forwarded: &Forwarded,
+        request: &pb::EndSessionRequest,
+        ended: &mut pb::EndSessionResponse,
+    ) {
+        let call = |mut client: Client| {
+            let request = forwarded.request(pb::EndSessionRequest {
+                fleet: false,
+                ..request.clone()
+            });
+            async move { client.end_session(request).await.or_else(none_ended) }
+        };
+        let others = self.ask(forwarded, call).await;
+        for (_, other) in others.answers {
+            ended.session_count = ended.session_count.saturating_add(other.session_count);
+            ended.grant_count = ended.grant_count.saturating_add(other.grant_count);
+        }
+        ended.unasked = others.unasked;
+    }
+}
+
+/// A session that is not there is an answer, too.
+fn none_ended(status: Status) -> Result<Response<pb::EndSessionResponse>, Status> {
+    if status.code() != Code::NotFound {
+        return Err(status);
+    }
+    let mut none = Response::new(pb::EndSessionResponse::default());
+    none.metadata_mut().clone_from(status.metadata());
+    Ok(none)
 }
 
 /// Brings the sessions of several pages into the order of their digests. Where a page has a next

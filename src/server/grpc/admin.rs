@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     fleet::{ANSWERED_BY, Fleet, Forwarded, in_order, named},
+    pages::Page,
     probe::StoreProbe,
     session_rights::may_end,
 };
@@ -82,6 +83,14 @@ impl LockAdminService {
             answer.metadata_mut().insert(ANSWERED_BY, id);
         }
         answer
+    }
+
+    /// The same of an error that is an answer, too.
+    fn mark(&self, mut status: Status) -> Status {
+        if let Ok(id) = self.coordinator.id().parse() {
+            status.metadata_mut().insert(ANSWERED_BY, id);
+        }
+        status
     }
 
     async fn summary(&self) -> pb::CoordinatorSummary {
@@ -309,6 +318,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         request: Request<pb::EndSessionRequest>,
     ) -> Result<Response<pb::EndSessionResponse>, Status> {
         let caller = Caller::of(&request);
+        let forwarded = caller.forwarded(&request);
         let request = request.into_inner();
         let subject = [request.session_digest.as_str(), &request.identity].concat();
         let asked = caller.asks("EndSession", &subject, &request.reason);
@@ -320,15 +330,45 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         }
         let end = async {
             let reason = Reason::parse(&request.reason)?;
-            if sessions.is_empty() && matches!(meant, SessionsOf::Digest(_)) {
+            let own = self.coordinator.end_sessions(sessions, &reason).await;
+            let mut ended = pb::EndSessionResponse {
+                session_count: count(own.sessions),
+                grant_count: count(own.grants),
+                unasked: Vec::new(),
+            };
+            if request.fleet {
+                self.fleet
+                    .end_sessions(&forwarded, &request, &mut ended)
+                    .await;
+            }
+            let is_none = ended.session_count == 0 && ended.unasked.is_empty();
+            if is_none && matches!(meant, SessionsOf::Digest(_)) {
                 return Err(Error::SessionNotFound);
             }
-            Ok(self.coordinator.end_sessions(sessions, &reason).await)
+            Ok(ended)
         };
-        let ended = audited(&asked, end.await)?;
-        Ok(Response::new(pb::EndSessionResponse {
-            session_count: u32::try_from(ended.sessions).unwrap_or(u32::MAX),
-            grant_count: u32::try_from(ended.grants).unwrap_or(u32::MAX),
+        let ended = audited(&asked, end.await).map_err(|status| self.mark(status))?;
+        Ok(self.answer(ended))
+    }
+
+    async fn read_page(
+        &self,
+        request: Request<pb::ReadPageRequest>,
+    ) -> Result<Response<pb::ReadPageResponse>, Status> {
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let page = Page::parse(&request.page, &request.query);
+        let asked = caller.asks("ReadPage", "", "");
+        let page = page.or_else(|error| {
+            self.admit(&asked)?;
+            audited(&asked, Err(error.into()))
+        })?;
+        let (operation, name) = page.asks();
+        let asked = caller.asks(operation, name, "");
+        self.admit(&asked)?;
+        let page = audited(&asked, page.read(&self.coordinator).await)?;
+        Ok(self.answer(pb::ReadPageResponse {
+            json: page.to_string().into(),
         }))
     }
 

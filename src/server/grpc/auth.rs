@@ -18,8 +18,8 @@ use super::{budgets::Budgets, credentials::Credentials, layer::STREAMS, peer::Pe
 /// Health checks need no credentials.
 const OPEN: &str = "/grpc.health.v1.Health/";
 
-/// Requests to these services count towards quotas.
-const COUNTED: &str = "/lockkeeper.";
+/// Requests to these services, health and reflection, do not count towards quotas.
+const UNCOUNTED: &str = "/grpc.";
 
 /// Refuses calls without valid credentials, and adds the [`Account`] of others to their extensions,
 /// with their [`Credentials`], which a stream may outlive.
@@ -60,7 +60,7 @@ impl AuthLayer {
             }
             return Ok(());
         }
-        let is_counted = path.starts_with(COUNTED);
+        let is_counted = !path.starts_with(UNCOUNTED);
         let credentials = Credentials::of(&self.access, &peer, request.headers());
         let credentials = credentials.map_err(|why| {
             self.access.denied(peer.address, path, &why);

@@ -9,13 +9,14 @@ use futures::{
 };
 use lockkeeper_access::{Access, Account, Right};
 use lockkeeper_coordinator::{AnswersTo, Coordinator, Error, LockName, Operation, Reply, mailbox};
+use lockkeeper_facades::Door;
 use tonic::{Response, Status, metadata::MetadataMap};
 
 use super::{
     Metrics,
     answers::{Answers, Convert},
     convert::Requests,
-    status::status,
+    status::{no_right, status},
     viewer::Viewer,
 };
 
@@ -98,6 +99,16 @@ impl Calls {
             access: &self.access,
             account,
             session: None,
+        }
+    }
+
+    /// What the facades are given.
+    pub(super) fn door(&self) -> Door {
+        Door {
+            coordinator: self.coordinator.clone(),
+            access: self.access.clone(),
+            status,
+            no_right,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{convert_note, pb, viewer::Viewer};
-use lockkeeper_access::{Access, Account, Audited, Identity, Right};
+use lockkeeper_access::{Access, Account, Identity, Right};
 use lockkeeper_coordinator::{
     Acquire, CheckToken, Coordinator, Delivery, Description, Error, Grant, HolderSeen, Invalid,
     Lease, Limits, LockName, LostReason, Mode, NotGranted, OnDisconnect, Owner, Release, Renew,
@@ -143,19 +143,7 @@ impl Requests<'_> {
     }
 
     pub(super) fn may(&self, right: Right, name: &LockName) -> Result<(), Error> {
-        if self.access.allows(self.caller(), right, name.public()) {
-            return Ok(());
-        }
-        let denied = Audited {
-            identity: self.caller(),
-            peer: self.account.peer(),
-            operation: right.name(),
-            name: name.public(),
-            reason: "",
-        };
-        denied.denied();
-        let name = name.clone();
-        Err(Error::Forbidden { right, name })
+        name.permit(right, self.access, self.account)
     }
 
     /// A malformed id belongs to no session. Another identity's session does not exist for this

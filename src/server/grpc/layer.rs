@@ -35,7 +35,7 @@ use super::{
 /// Methods whose clients send messages as long as they like. The requests of others have one
 /// message, and end with it.
 pub(super) const SESSION: &str = "/Session";
-pub(super) const STREAMS: [&str; 2] = [SESSION, "/ServerReflectionInfo"];
+pub(super) const STREAMS: [&str; 3] = [SESSION, "/ServerReflectionInfo", "/LeaseKeepAlive"];
 
 /// How long a request of one message, or a message of a stream, may take from its begin to its end.
 const COMPLETE_WITHIN: Duration = Duration::from_secs(10);

@@ -218,6 +218,7 @@ impl Metrics {
 fn described() -> Vec<(&'static str, String, String)> {
     let sets = [
         pb::DESCRIPTORS,
+        lockkeeper_facades::DESCRIPTORS,
         tonic_health::pb::FILE_DESCRIPTOR_SET,
         tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
         tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,

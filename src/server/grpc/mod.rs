@@ -55,6 +55,7 @@ use lockkeeper_api::pb::{
     self, election_service_server::ElectionServiceServer, latch_service_server::LatchServiceServer,
 };
 use lockkeeper_coordinator::Coordinator;
+use lockkeeper_facades::Facades;
 use tonic::{service::Routes, transport::Server};
 use tower::{
     ServiceBuilder,
@@ -93,6 +94,8 @@ pub struct Config {
     pub header_list_bytes_max: u32,
     /// The other coordinators.
     pub fleet: Fleet,
+    /// The protocols of other systems.
+    pub facades: Facades,
 }
 
 /// Calls that a client reset before they were accepted, and its protocol errors. Above either
@@ -147,10 +150,11 @@ pub fn services(
         calls: calls.clone(),
     };
     let latch = LatchServiceServer::new(latch).max_decoding_message_size(config.message_bytes_max);
+    let (facades, max) = (config.facades, config.message_bytes_max);
+    let mut routes = facades.routes(&calls.door(), max);
     let election = ElectionServiceServer::new(election::ElectionService { calls })
         .max_decoding_message_size(config.message_bytes_max);
     let admin = admin.max_decoding_message_size(config.message_bytes_max);
-    let mut routes = Routes::default();
     routes = routes
         .add_service(lock.clone())
         .add_service(semaphore)

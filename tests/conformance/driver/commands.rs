@@ -25,7 +25,8 @@ pub(crate) async fn run(state: &State, command: Command) -> Result<Value, Failur
         | "acquire_all"
         | "try_acquire_all"
         | "acquire_permits"
-        | "try_acquire_permits" => {
+        | "try_acquire_permits"
+        | "campaign" => {
             let session = state.session().await?;
             let held = acquire(&session, &command).await?;
             let described = held.describe();
@@ -41,6 +42,13 @@ pub(crate) async fn run(state: &State, command: Command) -> Result<Value, Failur
             guard.renew(command.lease()).await?;
             Ok(guard.describe())
         }
+        "proclaim" => match &*state.guard(&command.guard).await? {
+            Held::Leads(leadership) => {
+                let revision = leadership.proclaim(command.value).await?;
+                Ok(json!({ "revision": revision.to_string() }))
+            }
+            _ => Err(Failure::of_kind("misconfigured")),
+        },
         "state" => Ok(state.guard(&command.guard).await?.describe()),
         "speed" => speed(&command).await,
         "contend" => contend(&state.session().await?, &command).await,
@@ -91,8 +99,19 @@ async fn acquire(session: &Session, command: &Command) -> Result<Held, Failure> 
             }
             acquired!(locks, command, Held::Locks)
         }
+        "campaign" => {
+            let election = session.election(&command.name);
+            let leadership = election.campaign(&command.value).await?;
+            Ok(Held::Leads(leadership))
+        }
         _ => {
-            let lock = session.lock(&command.name).mode(command.mode());
+            let mut lock = session.lock(&command.name).mode(command.mode());
+            if !command.reason.is_empty() {
+                lock = lock.reason(&command.reason);
+            }
+            for (key, value) in &command.labels {
+                lock = lock.label(key, value);
+            }
             acquired!(lock, command, Held::Locks)
         }
     }

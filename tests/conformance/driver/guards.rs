@@ -3,25 +3,34 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use lockkeeper_base::tasks::spawn_detached;
-use lockkeeper_client::{Error, Guard, Permits};
+use lockkeeper_client::{Error, Guard, Leadership, Permits};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::wire::{print, short};
 
-/// Locks or permits.
+/// Locks, a leadership or permits.
 #[derive(Debug)]
 pub(crate) enum Held {
     Locks(Guard),
+    Leads(Leadership),
     Permits(Permits),
 }
 
 // === impl Held ===
 
 impl Held {
-    pub(crate) fn describe(&self) -> Value {
+    fn locks(&self) -> Result<&Guard, &Permits> {
         match self {
-            Self::Locks(guard) => {
+            Self::Locks(guard) => Ok(guard),
+            Self::Leads(leadership) => Ok(leadership.guard()),
+            Self::Permits(permits) => Err(permits),
+        }
+    }
+
+    pub(crate) fn describe(&self) -> Value {
+        match self.locks() {
+            Ok(guard) => {
                 let tokens = guard.grants().iter();
                 let tokens: BTreeMap<_, _> = tokens
                     .map(|it| (it.name.clone(), it.fencing_token.to_string()))
@@ -33,7 +42,7 @@ impl Held {
                     "lost": guard.loss().is_some(),
                 })
             }
-            Self::Permits(permits) => json!({
+            Err(permits) => json!({
                 "permit_ids": permits.grant().permit_ids,
                 "valid_ms": millis(permits.valid_for()),
                 "lost": permits.loss().is_some(),
@@ -42,30 +51,31 @@ impl Held {
     }
 
     pub(crate) async fn renew(&self, lease: Option<Duration>) -> Result<(), Error> {
-        match self {
-            Self::Locks(guard) => guard.renew(lease).await,
-            Self::Permits(permits) => permits.renew(lease).await,
+        match self.locks() {
+            Ok(guard) => guard.renew(lease).await,
+            Err(permits) => permits.renew(lease).await,
         }
     }
 
     pub(crate) async fn release(self) -> Result<(), Error> {
         match self {
             Self::Locks(guard) => guard.release().await,
+            Self::Leads(leadership) => leadership.resign().await,
             Self::Permits(permits) => permits.release().await,
         }
     }
 
     fn lost(&self) -> CancellationToken {
-        match self {
-            Self::Locks(guard) => guard.lost().clone(),
-            Self::Permits(permits) => permits.lost().clone(),
+        match self.locks() {
+            Ok(guard) => guard.lost().clone(),
+            Err(permits) => permits.lost().clone(),
         }
     }
 
     fn loss(&self) -> Option<(Error, u64)> {
-        match self {
-            Self::Locks(guard) => Some((guard.loss()?, guard.fencing_token())),
-            Self::Permits(permits) => Some((permits.loss()?, 0)),
+        match self.locks() {
+            Ok(guard) => Some((guard.loss()?, guard.fencing_token())),
+            Err(permits) => Some((permits.loss()?, 0)),
         }
     }
 }

@@ -96,6 +96,12 @@ fn report_states(session: &Session) {
     spawn_detached("states", async move {
         let mut cause = String::new();
         while let Some(event) = events.next().await {
+            if let SessionEvent::YieldRequested(it) = &event {
+                print(&json!({
+                    "event": "yield_requested", "name": it.name, "by": it.by,
+                    "reason": it.reason, "preempts": it.preempts,
+                }));
+            }
             if let SessionEvent::Broken { cause: why } | SessionEvent::Ended { cause: why } = event
             {
                 cause = why;

@@ -1,6 +1,6 @@
 //! The lines that the driver reads and writes.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use lockkeeper_client::{Error, LockMode};
 use serde::Deserialize;
@@ -27,6 +27,9 @@ pub(crate) struct Command {
     pub(crate) names: Vec<String>,
     pub(crate) guard: String,
     pub(crate) mode: Option<String>,
+    pub(crate) reason: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) value: String,
     pub(crate) owner: Option<String>,
     pub(crate) wait_ms: Option<u64>,
     pub(crate) lease_ms: Option<u64>,

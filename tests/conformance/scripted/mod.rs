@@ -3,6 +3,7 @@
 mod answers;
 mod ending;
 mod loss;
+mod negotiation;
 mod opening;
 mod resume;
 mod retries;
@@ -72,6 +73,9 @@ scenarios! {
         close_ends_the_stream, close_without_an_answer_ends_too, close_ends_the_waits,
         an_idle_stream_is_not_closed, a_guard_is_released_once, the_end_of_input_closes,
         close_is_sent_to_the_next_coordinator;
+    negotiation: a_request_to_yield_is_seen_once, a_request_to_an_older_grant_is_ignored,
+        a_note_is_sent, a_note_over_the_limit_is_refused, a_leader_proclaims_with_its_term,
+        a_former_leader_cannot_proclaim;
     waits: a_wait_that_was_never_sent_ends_in_time, a_wait_whose_stream_broke_ends_in_time,
         a_grant_after_the_end_of_a_wait_is_released, on_a_stream_the_coordinator_ends_a_wait,
         a_wait_on_a_silent_stream_ends_soon;

@@ -89,6 +89,7 @@ const RPCS: &[Row] = &[
     ("LockAdminService.ListContention", "admin", NONE, NONE),
     ("LockAdminService.ForceRelease", "admin", NONE, NONE),
     ("LockAdminService.EndSession", "admin", NONE, NONE),
+    ("LockAdminService.ReadPage", "admin", NONE, NONE),
     ("LockAdminService.Watch", "admin", NONE, NONE),
 ];
 
@@ -199,6 +200,8 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             "session_digest" => text(about.digest),
             "owner" | "ticket" => text("ci"),
             "reason" | "value" => text("why"),
+            "page" => text("lock"),
+            "query" => text(&format!("name={}", about.name)),
             "permits" | "count" | "by" => Value::U32(1),
             "fencing_token" | "term" => Value::U64(1),
             "permit_ids" => Value::List(vec![text(&"0".repeat(32))]),

@@ -25,6 +25,7 @@ async fn end(
         session_digest: session_digest.to_owned(),
         identity: identity.to_owned(),
         reason: "it hangs".to_owned(),
+        fleet: false,
     };
     Ok(client.end_session(request).await?.into_inner())
 }

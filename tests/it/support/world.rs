@@ -6,6 +6,7 @@ use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{self, Coordinator, Limits, SessionSecrets};
+use lockkeeper_facades::Facades;
 use lockkeeper_server::{
     fleet::{self, Fleet},
     grpc::{self, Peer, Usage},
@@ -46,6 +47,8 @@ pub(crate) struct Options {
     pub(crate) connection_age_max: Option<Duration>,
     /// Whether the coordinators announce themselves and ask each other.
     pub(crate) fleet: bool,
+    /// The protocols of other systems that are served.
+    pub(crate) facades: Facades,
 }
 
 /// The test's world.
@@ -96,6 +99,7 @@ impl Default for Options {
             access: Access::open(),
             connection_age_max: None,
             fleet: false,
+            facades: Facades::default(),
         }
     }
 }
@@ -338,20 +342,7 @@ impl Node {
             Some(config) => Fleet::new(&coordinator, config),
             None => Fleet::default(),
         };
-        let config = grpc::Config {
-            fleet: fleet.clone(),
-            keepalive_interval: Duration::from_secs(20),
-            keepalive_timeout: Duration::from_secs(10),
-            connection_age_max: options.connection_age_max,
-            grpc_web: false,
-            http_json: true,
-            allowed_hosts: None,
-            message_bytes_max: 1024 * 1024,
-            unfinished_bytes_max: 32 * 1024 * 1024,
-            connection_streams_max: 20_000,
-            operations_per_session_max: options.operations_per_session_max,
-            header_list_bytes_max: 16 * 1024,
-        };
+        let config = grpc_config(options, &fleet);
         let metrics = grpc::Metrics::default();
         let probe = StoreProbe::new(coordinator.clone());
         let services =
@@ -370,6 +361,24 @@ impl Node {
                 fleet.announce(),
             ))),
         }
+    }
+}
+
+fn grpc_config(options: &Options, fleet: &Fleet) -> grpc::Config {
+    grpc::Config {
+        fleet: fleet.clone(),
+        facades: options.facades,
+        keepalive_interval: Duration::from_secs(20),
+        keepalive_timeout: Duration::from_secs(10),
+        connection_age_max: options.connection_age_max,
+        grpc_web: false,
+        http_json: true,
+        allowed_hosts: None,
+        message_bytes_max: 1024 * 1024,
+        unfinished_bytes_max: 32 * 1024 * 1024,
+        connection_streams_max: 20_000,
+        operations_per_session_max: options.operations_per_session_max,
+        header_list_bytes_max: 16 * 1024,
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::{
 pub(crate) async fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: admin\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
     );
     connection.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();

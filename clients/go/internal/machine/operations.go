@@ -258,6 +258,8 @@ func outcome(frame *pb.SessionResponse) ([]holding, *Failure) {
 	switch it := frame.Response.(type) {
 	case *pb.SessionResponse_Granted:
 		return locks([]*pb.Grant{it.Granted}), nil
+	case *pb.SessionResponse_Claimed:
+		return locks([]*pb.Grant{it.Claimed.Grant}), nil
 	case *pb.SessionResponse_GrantedAll:
 		return locks(it.GrantedAll.Grants), nil
 	case *pb.SessionResponse_PermitsGranted:

@@ -25,6 +25,8 @@ export function answerOf({ $case, value }: Response): Answer {
   switch ($case) {
     case "granted":
       return granted([ofLock(value)]);
+    case "claimed":
+      return granted(value.grant === undefined ? [] : [ofLock(value.grant)]);
     case "grantedAll":
       return granted(value.grants.map(ofLock));
     case "permitsGranted":

@@ -33,15 +33,16 @@ export function toDuration(ms: number): Duration {
 
 /** The name of a reason; one of a newer coordinator is not known. */
 export function lostReason(reason: WireLostReason): LostReason {
-  return nameOf(WireLostReason, reason) as LostReason;
+  return enumName(WireLostReason, reason) as LostReason;
 }
 
 /** The name of a reason; one of a newer coordinator is not known. */
 export function notGrantedReason(reason: WireNotGrantedReason): NotGrantedReason {
-  return nameOf(WireNotGrantedReason, reason) as NotGrantedReason;
+  return enumName(WireNotGrantedReason, reason) as NotGrantedReason;
 }
 
-function nameOf(names: Record<number, string>, value: number): string {
+/** The name of a value; `UNSPECIFIED` for one of a newer coordinator. */
+export function enumName(names: Record<number, string>, value: number): string {
   return value > 0 ? (names[value] ?? "UNSPECIFIED") : "UNSPECIFIED";
 }
 

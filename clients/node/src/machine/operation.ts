@@ -62,7 +62,13 @@ export interface Operation extends Scheduled {
   failingSince: number | undefined;
 }
 
-const WAITS = new Set<Request["$case"]>(["acquire", "acquireAll", "acquirePermits", "awaitLatch"]);
+const WAITS = new Set<Request["$case"]>([
+  "acquire",
+  "acquireAll",
+  "acquirePermits",
+  "awaitLatch",
+  "awaitFree",
+]);
 const ACQUIRES_LOCKS = new Set<Request["$case"]>([
   "acquire",
   "tryAcquire",

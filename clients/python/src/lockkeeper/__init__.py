@@ -7,7 +7,8 @@ from lockkeeper import aio
 from lockkeeper._election import Observed
 from lockkeeper._session import SessionEvent, YieldRequest
 from lockkeeper._sync.client import Client
-from lockkeeper._sync.election import Election, Leadership, Observer
+from lockkeeper._sync.election import Election, Leadership
+from lockkeeper._sync.follow import Observer
 from lockkeeper._sync.lock import Latch, Lock, Semaphore
 from lockkeeper.errors import (
     Error,

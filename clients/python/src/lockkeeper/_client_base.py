@@ -120,6 +120,7 @@ def try_acquire_of(
     request_id: str,
     note: types_pb2.Note | None,
     hold_at_least: Seconds | None,
+    lock_delay: Seconds | None,
 ) -> lock_pb2.TryAcquireRequest:
     """Return the request of an acquire without a session."""
     request = lock_pb2.TryAcquireRequest(
@@ -129,6 +130,8 @@ def try_acquire_of(
         set_seconds(request.lease, seconds_of(lease, "lease"))
     if hold_at_least is not None:
         set_seconds(request.hold_at_least, seconds_of(hold_at_least, "hold_at_least"))
+    if lock_delay is not None:
+        set_seconds(request.lock_delay, seconds_of(lock_delay, "lock_delay"))
     return request
 
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lockkeeper._machine.stream import is_final
+from lockkeeper._follow import Progress
+from lockkeeper._machine.events import Message
 from lockkeeper._session import Held
-from lockkeeper.errors import Error, SessionEnded
 from lockkeeper.v1 import election_pb2
-
-OBSERVE = "/lockkeeper.v1.ElectionService/Observe"
-
-#: The longest pause after each endpoint has been tried.
-_PAUSE = 0.5
 
 
 class Observed(NamedTuple):
@@ -27,40 +21,28 @@ class Observed(NamedTuple):
     missed: bool = False
 
 
-class Progress:
-    """What an observer has seen, and where it goes on."""
+class Observing(Progress[Observed]):
+    """An observation of an election."""
+
+    method = "ElectionService/Observe"
+    response = election_pb2.ObserveResponse
 
     def __init__(self, name: str, after_revision: int, endpoints: int) -> None:
-        self.request = election_pb2.ObserveRequest(name=name, after_revision=after_revision)
-        #: The endpoint in use, or the next to try.
-        self.endpoint = 0
-        self._endpoints = endpoints
-        self._failures = 0
-        self._has_begun = False
-        self._is_new_stream = True
+        super().__init__(endpoints)
+        self._request = election_pb2.ObserveRequest(name=name, after_revision=after_revision)
 
-    def observed(self, response: election_pb2.ObserveResponse) -> Iterator[Observed]:
-        """Return what an answer says."""
-        if self._is_new_stream and self._has_begun and not self.request.after_revision:
+    def request(self) -> Message:
+        """Return the request that goes on after what was seen."""
+        return self._request
+
+    def _events(self, response: Message, is_resumed: bool) -> Iterator[Observed]:
+        if is_resumed and not self._request.after_revision:
             # Without a revision to go on after, what came between two streams is not known.
             yield Observed(missed=True)
-        self._is_new_stream, self._has_begun, self._failures = False, True, 0
         leader = response.leader if response.HasField("leader") else None
         if leader:
-            self.request.after_revision = leader.revision
+            self._request.after_revision = leader.revision
         yield Observed(leader, response.HasField("missed"))
-
-    def failed(self, error: Error) -> float:
-        """Return the pause before the next endpoint is tried, or raise the error."""
-        self._failures += 1
-        is_round = self._failures % self._endpoints == 0
-        is_over = isinstance(error, SessionEnded) or is_final(error)
-        if is_over or (is_round and not self._has_begun):
-            raise error
-        self._is_new_stream = True
-        self.endpoint = (self.endpoint + 1) % self._endpoints
-        # Observers of a coordinator that died must not come all at once.
-        return _PAUSE * (0.5 + random.random() / 2) if is_round else 0.0  # noqa: S311
 
 
 def proclaim_of(held: Held, value: str) -> election_pb2.ProclaimRequest:

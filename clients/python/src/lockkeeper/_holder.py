@@ -7,9 +7,11 @@ from typing import Any, Callable, Generic, NamedTuple, TypeVar
 
 from lockkeeper import _clock
 from lockkeeper._clock import Seconds, seconds_of
+from lockkeeper._machine.messages import set_seconds
 from lockkeeper._options import Options, Target
 from lockkeeper._session import Acquisition, Held, YieldRequest
-from lockkeeper.errors import LockLost
+from lockkeeper.errors import LockLost, Misconfigured
+from lockkeeper.v1 import lock_pb2
 
 FlagT = TypeVar("FlagT")
 ClientT = TypeVar("ClientT")
@@ -144,6 +146,18 @@ class HolderBase(Generic[ClientT, FlagT]):
                 until = _clock.now() + seconds_of(timeout, "timeout")
         callbacks = self._defaults.on_lost, self._defaults.on_yield
         return Acquisition(kind, request, until, self._options.patience, *callbacks)
+
+
+def offer_of(held: Held, within: Seconds | None) -> lock_pb2.OfferRequest:
+    """Return the request of a ticket."""
+    held.check()
+    if len(held.grants) > 1:
+        raise Misconfigured("an offer is for one lock")
+    grant = held.grants[0]
+    request = lock_pb2.OfferRequest(name=grant.name, owner=grant.owner)
+    if within is not None:
+        set_seconds(request.within, seconds_of(within, "within"))
+    return request
 
 
 def tokens_of(held: Held) -> dict[str, int]:

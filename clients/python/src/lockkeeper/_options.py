@@ -47,7 +47,8 @@ class Target(NamedTuple):
 
     kind: str
     request: Message
-    tries: type
+    #: The request that does not wait; None if this one does not.
+    tries: type | None
 
     @classmethod
     def lock(cls, name: str, mode: str) -> Target:
@@ -69,6 +70,11 @@ class Target(NamedTuple):
         request = semaphore_pb2.AcquirePermitsRequest(name=name, permits=permits)
         return cls("acquire_permits", request, semaphore_pb2.TryAcquirePermitsRequest)
 
+    @classmethod
+    def claim(cls, name: str, ticket: str) -> Target:
+        """Return the target of a lock that is taken over."""
+        return cls("claim", lock_pb2.ClaimRequest(name=name, ticket=ticket), None)
+
     def names(self) -> list[str]:
         """Return the names."""
         if self.kind == "acquire_all":
@@ -83,6 +89,8 @@ class Target(NamedTuple):
 
     def to_try(self, options: Options) -> Request:
         """Return the request that does not wait."""
+        if self.tries is None:
+            return self.to_wait(options)
         names = ("name", "mode", "locks", "permits")
         known = self.request.DESCRIPTOR.fields_by_name
         fields: dict[str, Any] = {it: getattr(self.request, it) for it in names if it in known}
@@ -100,6 +108,7 @@ class Options:
         patience: Seconds | None,
         note: types_pb2.Note | None = None,
         hold_at_least: Seconds | None = None,
+        lock_delay: Seconds | None = None,
         end_on_deadlock: bool = False,
     ) -> None:
         self.lease = None if lease is None else seconds_of(lease, "lease")
@@ -110,18 +119,24 @@ class Options:
         self.hold_at_least = None
         if hold_at_least is not None:
             self.hold_at_least = seconds_of(hold_at_least, "hold_at_least")
+        self.lock_delay = None
+        if lock_delay is not None:
+            self.lock_delay = seconds_of(lock_delay, "lock_delay")
         self.end_on_deadlock = end_on_deadlock
 
     def apply(self, request: Message) -> Message:
         """Set the options in a request."""
         request.owner = self.owner
-        request.min_replica_acks = self.min_replica_acks
+        if self.min_replica_acks:
+            request.min_replica_acks = self.min_replica_acks
         if self.lease is not None:
             set_seconds(request.lease, self.lease)
         if self.note is not None:
             request.note.CopyFrom(self.note)
         if self.hold_at_least is not None:
             set_seconds(request.hold_at_least, self.hold_at_least)
+        if self.lock_delay is not None:
+            set_seconds(request.lock_delay, self.lock_delay)
         # A try does not wait.
         if self.end_on_deadlock and "end_on_deadlock" in request.DESCRIPTOR.fields_by_name:
             request.end_on_deadlock = True

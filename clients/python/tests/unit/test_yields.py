@@ -5,7 +5,7 @@ import pytest
 from world import LEASE, World, duration, grant
 
 from lockkeeper import NotGranted, Observed, Refused, SessionEnded, Unreachable
-from lockkeeper._election import Progress
+from lockkeeper._election import Observing
 from lockkeeper._machine import events as ev
 from lockkeeper.v1 import election_pb2, session_pb2
 
@@ -90,26 +90,26 @@ MISSED = election_pb2.ObserveResponse(missed=election_pb2.TermsMissed())
 
 
 def test_an_observer_goes_on_after_what_it_has_seen():
-    progress = Progress("e", 0, 2)
-    assert list(progress.observed(NOBODY)) == [Observed()]
-    assert list(progress.observed(leader(7))) == [Observed(leader(7).leader)]
-    assert list(progress.observed(MISSED)) == [Observed(missed=True)]
+    progress = Observing("e", 0, 2)
+    assert list(progress.taken(NOBODY)) == [Observed()]
+    assert list(progress.taken(leader(7))) == [Observed(leader(7).leader)]
+    assert list(progress.taken(MISSED)) == [Observed(missed=True)]
     assert progress.failed(GONE) == 0.0
-    assert (progress.endpoint, progress.request.after_revision) == (1, 7)
+    assert (progress.endpoint, progress.request().after_revision) == (1, 7)
     assert progress.failed(GONE) > 0.0
-    assert list(progress.observed(leader(8))) == [Observed(leader(8).leader)]
+    assert list(progress.taken(leader(8))) == [Observed(leader(8).leader)]
 
 
 def test_an_observer_without_a_revision_may_have_missed_something():
-    progress = Progress("e", 0, 1)
-    list(progress.observed(NOBODY))
+    progress = Observing("e", 0, 1)
+    list(progress.taken(NOBODY))
     progress.failed(GONE)
-    assert list(progress.observed(NOBODY)) == [Observed(missed=True), Observed()]
-    assert list(progress.observed(NOBODY)) == [Observed()]
+    assert list(progress.taken(NOBODY)) == [Observed(missed=True), Observed()]
+    assert list(progress.taken(NOBODY)) == [Observed()]
 
 
 def test_an_observer_ends_if_no_endpoint_answers_at_first():
-    progress = Progress("e", 0, 2)
+    progress = Observing("e", 0, 2)
     assert progress.failed(GONE) == 0.0
     with pytest.raises(Unreachable):
         progress.failed(GONE)
@@ -124,8 +124,8 @@ def test_an_observer_ends_if_no_endpoint_answers_at_first():
     ],
 )
 def test_an_observer_ends_with_what_would_be_refused_again(error):
-    progress = Progress("e", 0, 2)
-    list(progress.observed(NOBODY))
+    progress = Observing("e", 0, 2)
+    list(progress.taken(NOBODY))
     assert progress.failed(Refused(grpc.StatusCode.UNAVAILABLE, "DRAINING", "")) == 0.0
     with pytest.raises(type(error)):
         progress.failed(error)

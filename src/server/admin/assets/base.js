@@ -13,6 +13,9 @@ export const token = {
   set: (value) => sessionStorage.setItem(TOKEN, value),
 };
 
+// The coordinators that the page does without, and why.
+export const unasked = new Map();
+
 // An answer other than 2xx.
 export class Refused extends Error {}
 
@@ -26,12 +29,15 @@ export function wordsOf(error) {
 async function request(path, options = {}) {
   const headers = { ...options.headers, ...(token.get() && { Authorization: `Bearer ${token.get()}` }) };
   const response = await fetch(path, { cache: "no-store", redirect: "error", ...options, headers });
-  if (response.ok) return response.json();
+  if (response.ok) {
+    const answer = await response.json();
+    for (const it of answer.unasked ?? []) unasked.set(it.coordinator, it.reason);
+    return answer;
+  }
   const error = (await response.json().catch(() => ({}))).error ?? {};
   throw Object.assign(new Refused(error.message), { status: response.status, reason: error.reason ?? response.status });
 }
 
-// Parameters that are empty are left out.
 export function ask(path, parameters = {}, signal = undefined) {
   const given = Object.entries(parameters).filter(([, value]) => (value ?? "") !== "");
   const query = new URLSearchParams(given).toString();
@@ -171,7 +177,8 @@ function tick(cell) {
   cell.classList.toggle("soon", Boolean(until) && ms < SOON_MS);
 }
 
-// Empties lists and tables.
+export const placeOf = ({ coordinator }) => coordinator || "this one";
+
 export function clearAll(...ids) {
   for (const id of ids) (at(id).tBodies?.[0] ?? at(id)).replaceChildren();
 }
@@ -187,7 +194,6 @@ export function showFacts(list, facts) {
   list.replaceChildren(...shown.flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)]));
 }
 
-// A command to copy, quoted for a shell.
 export function showCommand(element, words) {
   const quote = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
   const line = words.map(quote).join(" ");

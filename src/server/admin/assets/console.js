@@ -1,6 +1,6 @@
 // The frame: routes, loading again, credentials, changes.
 
-import { Refused, ask, at, beginTables, isDenied, send, setText, tickAll, token, whyOf, wordsOf } from "./base.js";
+import { Refused, ask, at, beginTables, isDenied, send, setText, tickAll, token, unasked, whyOf, wordsOf } from "./base.js";
 import * as events from "./events.js";
 import * as graph from "./graph.js";
 import * as lock from "./lock.js";
@@ -64,6 +64,8 @@ async function showStatus(signal) {
   showState(`${store}${draining} · ${it.sessions} sessions · ${it.waiters} waiting · ${it.version}`, it.storeAnswers && !it.draining);
 }
 
+const missing = () => [...unasked].map(([name, reason]) => `▲ ${name}: ${reason}`).join(" · ");
+
 // One at a time; another page interrupts it.
 async function run() {
   clearTimeout(planned);
@@ -75,8 +77,11 @@ async function run() {
   try {
     if (!document.hidden && !now.needsToken) {
       await showStatus(signal);
+      unasked.clear();
       const loaded = await now.page.load(now.argument, signal);
       if (signal.aborted) return;
+      setText(at("unasked"), missing());
+      at("unasked").hidden = unasked.size === 0;
       delay = loaded?.delay ?? REFRESH_MS;
       now.isEager = delay <= EAGER_MS;
       at("problem").hidden = true;
@@ -91,7 +96,6 @@ async function run() {
   planned = setTimeout(run, delay);
 }
 
-// Follows the number of the last event, and the losses.
 async function pulse() {
   let delay = PULSE_MS;
   try {
@@ -138,7 +142,6 @@ function route() {
   run();
 }
 
-// What is asked before something is taken away.
 const CHANGES = {
   "force-release": [
     "Force release",
@@ -167,9 +170,12 @@ function openDialog(path) {
     event.preventDefault();
     button.disabled = true;
     try {
+      unasked.clear();
       await send(path, { [field]: subject, reason: reason.value, confirm: confirm.value, gracePeriodSeconds: 15 });
-      setText(at("announced"), `${title}: done`);
-      at("change").close();
+      const done = `${title}: done${unasked.size > 0 ? `, but not at ${missing()}` : ""}`;
+      setText(at("announced"), done);
+      setText(at("change-problem"), done);
+      if (unasked.size === 0) at("change").close();
       run();
     } catch (error) {
       setText(at("change-problem"), wordsOf(error));
@@ -182,6 +188,7 @@ function openDialog(path) {
 
 function begin() {
   beginTables();
+  for (const form of document.forms) Object.assign(form, { autocomplete: "off", spellcheck: false });
   overview.begin(run);
   locks.begin(run);
   session.begin(run);

@@ -1,6 +1,6 @@
 // What happened, now and at a moment of the past?
 
-import { ask, at, clip, fieldsOf, hrefOfSession, make, many, named, noteOf, setText, showRows, whoOf, whyOf } from "./base.js";
+import { ask, at, clip, fieldsOf, hrefOfSession, make, many, named, noteOf, placeOf, setText, showRows, whoOf, whyOf } from "./base.js";
 
 const SHOWN = 200;
 const KEPT = 10_000;
@@ -28,9 +28,10 @@ function rowOf(event, isMarked) {
     WORDS[event.event] ?? event.event,
     named(event),
     { text: whoOf(event), href: hrefOfSession(event.sessionDigest) },
+    placeOf(event),
     [event.mode, whyOf(event), noteOf(event.note)].filter(Boolean).join(" · "),
   ];
-  return [event.number, cells, `${event.event} ${isMarked ? "marked" : ""}`];
+  return [`${event.number} ${event.coordinator}`, cells, `${event.event} ${isMarked ? "marked" : ""}`];
 }
 
 export async function load(_, signal) {

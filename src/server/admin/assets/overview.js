@@ -1,6 +1,6 @@
 // Is everything well?
 
-import { ask, at, duration, kindOf, make, named, showRows, svg } from "./base.js";
+import { ask, at, duration, kindOf, make, named, placeOf, showRows, svg } from "./base.js";
 
 const HEIGHT = 40;
 
@@ -58,7 +58,7 @@ export async function load(_, signal) {
   const rows = seen.coordinators.map((it, index) => [
     String(index),
     [
-      it.coordinator ?? "this one",
+      placeOf(it),
       { text: it.isReady ? "✓ ready" : `▲ ${it.notReadyReason}`, className: it.isReady ? "well" : "bad" },
       it.sessions,
       it.waiters,
@@ -66,8 +66,7 @@ export async function load(_, signal) {
       { since: it.upForMs },
     ],
   ]);
-  const missing = seen.unasked.map((it) => [it.coordinator, [it.coordinator, { text: `▲ ${it.reason}`, className: "bad", span: 5 }]]);
-  showRows("coordinators-rows", [...rows, ...missing], "");
+  showRows("coordinators-rows", rows, "");
   at("figures").replaceChildren(...FIGURES.map((figure) => draw(figure, seen.history[ring])));
   const waited = seen.mostWaitedFor.map((it) => [
     it.name,

@@ -1,7 +1,7 @@
 // What is this client doing?
 
 import {
-  ask, at, clearAll, clip, duration, hrefOfSession, many, named, noteOf, setText, showCommand, showFacts, showRows, whyOf,
+  ask, at, clearAll, clip, duration, hrefOfSession, many, named, noteOf, placeOf, setText, showCommand, showFacts, showRows, whyOf,
 } from "./base.js";
 
 let pageSize = 100;
@@ -12,14 +12,14 @@ const streamOf = (it) => {
 };
 
 export async function loadAll(_, signal) {
-  const { sessions, sessionCount, nextPageToken, unasked } = await ask("sessions", { pageSize }, signal);
+  const { sessions, sessionCount, nextPageToken } = await ask("sessions", { pageSize }, signal);
   const rows = sessions.map((it) => [
     it.sessionDigest,
     [
-      { text: it.clientName || it.sessionDigest, href: it.coordinator ? "" : hrefOfSession(it.sessionDigest), className: "name" },
+      { text: it.clientName || it.sessionDigest, href: hrefOfSession(it.sessionDigest), className: "name" },
       it.identity || "—",
       it.peerAddress || "—",
-      it.coordinator ?? "this one",
+      placeOf(it),
       { text: streamOf(it), className: it.atRisk ? "bad" : "" },
       { since: it.ageMs },
       it.grantCount,
@@ -27,8 +27,7 @@ export async function loadAll(_, signal) {
     ],
   ]);
   showRows("sessions-rows", rows, "No session is open. A client opens one, for instance: lockkeeper run my-lock -- sleep 60");
-  const missing = unasked.map((it) => `▲ ${it.coordinator}: ${it.reason}`);
-  setText(at("sessions-count"), [many(sessionCount, "session"), ...missing].join(" · "));
+  setText(at("sessions-count"), many(sessionCount, "session"));
   at("sessions-more").hidden = !nextPageToken || pageSize >= 1000;
 }
 
@@ -57,28 +56,30 @@ function showStandings(it) {
   showRows("session-waits", waits, "It waits for nothing.");
 }
 
-const GONE = "This session is not at this coordinator: it has ended, or is elsewhere.";
+const GONE = "No coordinator that was asked has this session.";
 
 export async function load(digest, signal) {
   const [it, lost] = await Promise.all([
     ask("session", { digest }, signal).catch((error) => {
       if (error.status !== 404) throw error;
-      return null;
+      return {};
     }),
     ask("history", { sessionDigest: digest, event: "lost", limit: 50 }, signal),
   ]);
   const rows = lost.events.map((it) => [
-    it.number,
+    `${it.number} ${it.coordinator}`,
     [named(it), whyOf(it), { text: new Date(it.at).toLocaleString(), href: `#events/${it.at}` }],
   ]);
   showRows("session-lost", rows, "It lost nothing lately.");
-  at("session-here").hidden = it === null;
-  setText(at("session-gone"), it === null ? GONE : "");
+  const isGone = !it.sessionDigest;
+  at("session-here").hidden = isGone;
+  setText(at("session-gone"), isGone ? GONE : "");
   at("session-events").href = `#events/session/${digest}`;
-  if (it === null) return;
+  if (isGone) return;
   setText(at("session-title"), clip(it.clientName || digest));
   showFacts(at("session-facts"), [
     ["Session", digest],
+    ["Coordinator", placeOf(it)],
     ["Stream", streamOf(it)],
     ["Identity", it.identity || "none"],
     ["From", it.peerAddress ?? "—"],

@@ -327,7 +327,7 @@ class Machine:
         self, now: float, operation: Operation, sent_at: float, kind: str, response: ev.Message
     ) -> None:
         grants = grants_in(kind, response)
-        if operation.kind not in ACQUIRES and kind != "latch_not_opened":
+        if operation.kind not in ACQUIRES and kind not in ("latch_not_opened", "claimed"):
             self._answer(operation, kind, response)
         elif grants:
             self._grants.add(now, sent_at, operation.op_id, grants)

@@ -125,7 +125,7 @@ def grants_in(kind: str, response: Message) -> list[Message]:
         return [response]
     if kind == "granted_all" or (kind == "tried_all" and response.acquired):
         return list(response.grants)
-    if kind in ("tried", "permits_tried") and response.acquired:
+    if kind == "claimed" or (kind in ("tried", "permits_tried") and response.acquired):
         return [response.grant]
     return []
 

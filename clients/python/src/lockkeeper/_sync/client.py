@@ -118,6 +118,7 @@ class Client(Calls):
         reason: str = "",
         labels: Mapping[str, str] | None = None,
         hold_at_least: Seconds | None = None,
+        lock_delay: Seconds | None = None,
         end_on_deadlock: bool = False,
         on_yield: Callable[[YieldRequest], None] | None = None,
     ) -> Lock:
@@ -144,6 +145,9 @@ class Client(Calls):
             hold_at_least: How long the lock stays held at least, in seconds, counted from the
                 grant, also after a release or a crash: a job that ends early does not run again at
                 once elsewhere. For the modes ``"exclusive"`` and ``"fair"``.
+            lock_delay: How long nobody gets the lock after it was lost without a release, in
+                seconds, because this process crashed or could not reach a coordinator. A release
+                frees it at once. For the modes ``"exclusive"`` and ``"fair"``.
             end_on_deadlock: Raises `NotGranted` with the reason ``"DEADLOCK"`` if the wait is the
                 youngest of a deadlock that has this option. Known only among named owners.
             on_yield: Called when another caller asks for the lock, in a thread of the client. See
@@ -153,7 +157,14 @@ class Client(Calls):
         target = Target.lock(name, mode)
         note = note_of(reason, labels)
         options = Options(
-            lease, owner, min_replica_acks, patience, note, hold_at_least, end_on_deadlock
+            lease,
+            owner,
+            min_replica_acks,
+            patience,
+            note,
+            hold_at_least,
+            lock_delay,
+            end_on_deadlock,
         )
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost, on_yield))
 
@@ -185,6 +196,27 @@ class Client(Calls):
             lease, owner, min_replica_acks, patience, note, end_on_deadlock=end_on_deadlock
         )
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost, on_yield))
+
+    def claim(
+        self,
+        name: str,
+        ticket: str,
+        lease: Seconds | None = None,
+        *,
+        owner: str | None = None,
+        on_lost: Callable[[LockLost], None] | None = None,
+        on_yield: Callable[[YieldRequest], None] | None = None,
+    ) -> Lock:
+        """Make a lock that ``with`` or `Lock.acquire` takes over by a ticket of `Lock.offer`.
+
+        It has a new, larger fencing token, and at no moment is it free. The options are those of
+        `lock`. The acquire raises `Refused` (``TICKET_REFUSED``) if the ticket is not valid any
+        more, and then has changed nothing. If the answer is lost on its way, it is refused as well,
+        and the lock is released or ends with its lease.
+        """
+        target = Target.claim(name, ticket)
+        options = Options(lease, owner, 0, None)
+        return Lock(self, target, options, Defaults(True, None, on_lost, on_yield))
 
     def semaphore(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import grpc
@@ -23,8 +23,10 @@ from lockkeeper._client_base import (
 )
 from lockkeeper._clock import Seconds
 from lockkeeper._connect import Address, error_of
+from lockkeeper._follow import Freeing, Watching
 from lockkeeper._machine.events import Message
 from lockkeeper._options import mode_of, note_of
+from lockkeeper.aio._follow import follow
 from lockkeeper.aio._session import Session
 from lockkeeper.errors import Error, Misconfigured, SessionEnded
 from lockkeeper.v1 import admin_pb2, lock_pb2, types_pb2
@@ -58,12 +60,13 @@ class Calls(ClientBase):
         reason: str = "",
         labels: Mapping[str, str] | None = None,
         hold_at_least: Seconds | None = None,
+        lock_delay: Seconds | None = None,
     ) -> types_pb2.Grant | None:
         """Acquire a lock without a session if it is free; None if it has another holder.
 
         Nothing renews it: `renew` does. By default the coordinator makes the owner, which the grant
-        names, and the lease is the coordinator's (30 s). `reason`, `labels` and `hold_at_least` are
-        those of `lock`.
+        names, and the lease is the coordinator's (30 s). `reason`, `labels`, `hold_at_least` and
+        `lock_delay` are those of `lock`.
 
         Raises:
             Unreachable: No coordinator answered.
@@ -72,7 +75,9 @@ class Calls(ClientBase):
         """
         note = note_of(reason, labels)
         request_id = str(uuid.uuid4())
-        request = try_acquire_of(name, owner, lease, mode, request_id, note, hold_at_least)
+        request = try_acquire_of(
+            name, owner, lease, mode, request_id, note, hold_at_least, lock_delay
+        )
         response: lock_pb2.TryAcquireResponse = await self._unary("LockService/TryAcquire", request)
         return response.grant if response.acquired else None
 
@@ -183,6 +188,46 @@ class Calls(ClientBase):
         request = lock_pb2.ExplainRequest(name=name)
         response: lock_pb2.ExplainResponse = await self._unary("LockService/Explain", request)
         return response
+
+    async def await_free(self, name: str, timeout: Seconds | None = None) -> bool:
+        """Wait until a lock has no holder, and acquire nothing; return whether it has none.
+
+        Any owner may hold it when this returns. It goes on at the next endpoint if the coordinator
+        or the connection fails. It uses no session, and needs the right ``describe``.
+
+        Args:
+            name: The name of the lock.
+            timeout: How long to wait, in seconds. By default there is no limit.
+
+        Raises:
+            Unreachable: No coordinator answered, at first or at the end of the wait.
+            Refused: The same request would be refused again.
+            SessionEnded: The client is closed.
+
+        """
+        progress = Freeing(name, timeout, len(self._addresses))
+        events = follow(self, progress)
+        try:
+            return await events.__anext__()
+        finally:
+            await events.aclose()
+
+    def watch_lock(self, name: str) -> AsyncGenerator[lock_pb2.WatchLockResponse, None]:
+        """Watch what happens to a lock, on all coordinators and by Redisson clients.
+
+        First comes its state, then each grant, each end of a grant, and the number of waiters, in
+        order. What may not have been seen is a gap. If the coordinator or the connection fails, it
+        goes on at the next endpoint, for as long as that takes: with the gap ``UNHEARD``, and the
+        state at that time. It uses no session, and needs the right ``describe``.
+
+        Raises:
+            Unreachable: No coordinator answered, before anything was seen.
+            Refused: The same request would be refused again.
+            SessionEnded: The client is closed.
+
+        """
+        progress = Watching(name, len(self._addresses))
+        return follow(self, progress)
 
     async def _either(self, kind: str, method: str, request: Message) -> Any:
         """Use the session if there is one."""

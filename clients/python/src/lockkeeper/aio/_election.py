@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
-import grpc
-import grpc.aio
-
 from lockkeeper._clock import Seconds
-from lockkeeper._connect import Address, error_of
-from lockkeeper._election import OBSERVE, Observed, Progress, proclaim_of
+from lockkeeper._election import Observed, Observing, proclaim_of
 from lockkeeper._session import Held
+from lockkeeper.aio._follow import follow
 from lockkeeper.aio._lock import Lock
-from lockkeeper.errors import Error, Unreachable
+from lockkeeper.errors import Error
 from lockkeeper.v1 import election_pb2
 
 if TYPE_CHECKING:
@@ -59,7 +55,7 @@ class Election:
         response = await self._client._unary("ElectionService/Leader", request)
         return response.leader if response.HasField("leader") else None
 
-    async def observe(self, after_revision: int = 0) -> AsyncGenerator[Observed, None]:
+    def observe(self, after_revision: int = 0) -> AsyncGenerator[Observed, None]:
         """Observe every term and value, in order.
 
         If the coordinator or the connection fails, it goes on at the next endpoint after what it
@@ -75,43 +71,8 @@ class Election:
             SessionEnded: The client is closed.
 
         """
-        client = self._client
-        client._check()
-        progress = Progress(self.name, after_revision, len(client._addresses))
-        while True:
-            address = client._addresses[progress.endpoint]
-            try:
-                metadata = await client._connector.aio_metadata()
-                async with client._observing_channel(address) as channel:
-                    observe = channel.unary_stream(
-                        OBSERVE,
-                        election_pb2.ObserveRequest.SerializeToString,
-                        election_pb2.ObserveResponse.FromString,
-                    )
-                    call = observe(progress.request, metadata=metadata)
-                    while True:
-                        for event in progress.observed(await _read(call, address)):
-                            yield event
-            except Error as failure:
-                await asyncio.sleep(progress.failed(failure))
-
-
-async def _read(call: Any, address: Address) -> Any:
-    """Read an answer. gRPC reports a call that was cancelled as if the task were."""
-    reading = asyncio.ensure_future(call.read())
-    try:
-        await asyncio.wait({reading})
-    finally:
-        reading.cancel()
-    if reading.cancelled():
-        raise Unreachable(address.text, "the connection was closed")
-    try:
-        response = reading.result()
-    except grpc.RpcError as failure:
-        raise error_of(address, failure) from None
-    if response is grpc.aio.EOF:
-        raise Unreachable(address.text, "it ended the stream")
-    return response
+        endpoints = len(self._client._addresses)
+        return follow(self._client, Observing(self.name, after_revision, endpoints))
 
 
 class Leadership(Lock):

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from lockkeeper import _clock
 from lockkeeper._clock import Seconds, seconds_of
-from lockkeeper._holder import HolderBase, tokens_of
+from lockkeeper._holder import HolderBase, offer_of, tokens_of
 from lockkeeper._machine.messages import renewal_of, set_seconds
 from lockkeeper._session import Held, logger
 from lockkeeper.errors import Error, LockLost, NotGranted
@@ -172,6 +172,25 @@ class Lock(Holder):
     def fencing_tokens(self) -> dict[str, int]:
         """The fencing tokens of several locks by name."""
         return tokens_of(self._current())
+
+    async def offer(self, within: Seconds | None = None) -> str:
+        """Return a ticket with which another session takes the lock over by `Client.claim`.
+
+        Stop the work first: at the claim the lock is lost, for the reason ``HANDED_OVER``. A ticket
+        that is not claimed changes nothing. It is a secret.
+
+        Args:
+            within: How long it can be claimed, in seconds, at most 10 min. By default 30 s.
+
+        Raises:
+            LockLost: It is lost.
+            Misconfigured: They are several locks.
+            Refused: It is not exclusive, or its owner has acquired it several times.
+            SessionEnded: The session ended meanwhile.
+
+        """
+        held = self._current()
+        return str((await held.session.call("offer", offer_of(held, within))).ticket)
 
     async def locked(self) -> bool:
         """Ask whether any owner holds the lock, or one of the locks, now."""

@@ -213,22 +213,26 @@ class ForceReleaseResponse(_message.Message):
     def __init__(self, released: bool = ..., holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ..., closed_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class EndSessionRequest(_message.Message):
-    __slots__ = ("session_digest", "identity", "reason")
+    __slots__ = ("session_digest", "identity", "reason", "fleet")
     SESSION_DIGEST_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    FLEET_FIELD_NUMBER: _ClassVar[int]
     session_digest: str
     identity: str
     reason: str
-    def __init__(self, session_digest: _Optional[str] = ..., identity: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    fleet: bool
+    def __init__(self, session_digest: _Optional[str] = ..., identity: _Optional[str] = ..., reason: _Optional[str] = ..., fleet: bool = ...) -> None: ...
 
 class EndSessionResponse(_message.Message):
-    __slots__ = ("session_count", "grant_count")
+    __slots__ = ("session_count", "grant_count", "unasked")
     SESSION_COUNT_FIELD_NUMBER: _ClassVar[int]
     GRANT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    UNASKED_FIELD_NUMBER: _ClassVar[int]
     session_count: int
     grant_count: int
-    def __init__(self, session_count: _Optional[int] = ..., grant_count: _Optional[int] = ...) -> None: ...
+    unasked: _containers.RepeatedCompositeFieldContainer[UnaskedCoordinator]
+    def __init__(self, session_count: _Optional[int] = ..., grant_count: _Optional[int] = ..., unasked: _Optional[_Iterable[_Union[UnaskedCoordinator, _Mapping]]] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("prefix", "fleet")
@@ -333,3 +337,17 @@ class ContendedHolder(_message.Message):
     hold_count: int
     held: _duration_pb2.Duration
     def __init__(self, client_name: _Optional[str] = ..., hold_count: _Optional[int] = ..., held: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ReadPageRequest(_message.Message):
+    __slots__ = ("page", "query")
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    page: str
+    query: str
+    def __init__(self, page: _Optional[str] = ..., query: _Optional[str] = ...) -> None: ...
+
+class ReadPageResponse(_message.Message):
+    __slots__ = ("json",)
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    json: bytes
+    def __init__(self, json: _Optional[bytes] = ...) -> None: ...

@@ -282,6 +282,8 @@ export interface EndSessionRequest {
    * characters.
    */
   reason: string;
+  /** Whether to end the sessions of the other coordinators too. */
+  fleet: boolean;
 }
 
 /** See LockAdminService.EndSession. */
@@ -290,6 +292,8 @@ export interface EndSessionResponse {
   sessionCount: number;
   /** The number of grants that they held, of locks and of permits. */
   grantCount: number;
+  /** The coordinators that did not answer, whose sessions may go on. */
+  unasked: UnaskedCoordinator[];
 }
 
 /** See LockAdminService.Watch. */
@@ -420,6 +424,20 @@ export interface ContendedHolder {
   holdCount: bigint;
   /** The time for which these were held. */
   held?: Duration | undefined;
+}
+
+/** See LockAdminService.ReadPage. */
+export interface ReadPageRequest {
+  /** The page: `lock`, `semaphore`, `latch`, `graph`, `history` or `session`. */
+  page: string;
+  /** Its parameters, encoded as in a URL. */
+  query: string;
+}
+
+/** See LockAdminService.ReadPage. */
+export interface ReadPageResponse {
+  /** The page as JSON. `null` if the page is that of a session of another coordinator. */
+  json: Buffer;
 }
 
 function createBaseListLocksRequest(): ListLocksRequest {
@@ -1657,7 +1675,7 @@ export const ForceReleaseResponse: MessageFns<ForceReleaseResponse> = {
 };
 
 function createBaseEndSessionRequest(): EndSessionRequest {
-  return { sessionDigest: "", identity: "", reason: "" };
+  return { sessionDigest: "", identity: "", reason: "", fleet: false };
 }
 
 export const EndSessionRequest: MessageFns<EndSessionRequest> = {
@@ -1670,6 +1688,9 @@ export const EndSessionRequest: MessageFns<EndSessionRequest> = {
     }
     if (message.reason !== "") {
       writer.uint32(26).string(message.reason);
+    }
+    if (message.fleet !== false) {
+      writer.uint32(32).bool(message.fleet);
     }
     return writer;
   },
@@ -1711,6 +1732,14 @@ export const EndSessionRequest: MessageFns<EndSessionRequest> = {
             message.reason = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.fleet = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1731,12 +1760,13 @@ export const EndSessionRequest: MessageFns<EndSessionRequest> = {
     message.sessionDigest = object.sessionDigest ?? "";
     message.identity = object.identity ?? "";
     message.reason = object.reason ?? "";
+    message.fleet = object.fleet ?? false;
     return message;
   },
 };
 
 function createBaseEndSessionResponse(): EndSessionResponse {
-  return { sessionCount: 0, grantCount: 0 };
+  return { sessionCount: 0, grantCount: 0, unasked: [] };
 }
 
 export const EndSessionResponse: MessageFns<EndSessionResponse> = {
@@ -1746,6 +1776,9 @@ export const EndSessionResponse: MessageFns<EndSessionResponse> = {
     }
     if (message.grantCount !== 0) {
       writer.uint32(16).uint32(message.grantCount);
+    }
+    for (const v of message.unasked) {
+      UnaskedCoordinator.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1779,6 +1812,14 @@ export const EndSessionResponse: MessageFns<EndSessionResponse> = {
             message.grantCount = reader.uint32();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.unasked.push(UnaskedCoordinator.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1798,6 +1839,7 @@ export const EndSessionResponse: MessageFns<EndSessionResponse> = {
     const message = createBaseEndSessionResponse();
     message.sessionCount = object.sessionCount ?? 0;
     message.grantCount = object.grantCount ?? 0;
+    message.unasked = object.unasked?.map((e) => UnaskedCoordinator.fromPartial(e)) || [];
     return message;
   },
 };
@@ -2640,6 +2682,128 @@ export const ContendedHolder: MessageFns<ContendedHolder> = {
     message.clientName = object.clientName ?? "";
     message.holdCount = (object.holdCount !== undefined && object.holdCount !== null) ? BigInt(object.holdCount) : 0n;
     message.held = (object.held !== undefined && object.held !== null) ? Duration.fromPartial(object.held) : undefined;
+    return message;
+  },
+};
+
+function createBaseReadPageRequest(): ReadPageRequest {
+  return { page: "", query: "" };
+}
+
+export const ReadPageRequest: MessageFns<ReadPageRequest> = {
+  encode(message: ReadPageRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.page !== "") {
+      writer.uint32(10).string(message.page);
+    }
+    if (message.query !== "") {
+      writer.uint32(18).string(message.query);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReadPageRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReadPageRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.page = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.query = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ReadPageRequest>): ReadPageRequest {
+    return ReadPageRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ReadPageRequest>): ReadPageRequest {
+    const message = createBaseReadPageRequest();
+    message.page = object.page ?? "";
+    message.query = object.query ?? "";
+    return message;
+  },
+};
+
+function createBaseReadPageResponse(): ReadPageResponse {
+  return { json: Buffer.alloc(0) };
+}
+
+export const ReadPageResponse: MessageFns<ReadPageResponse> = {
+  encode(message: ReadPageResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.json.length !== 0) {
+      writer.uint32(10).bytes(message.json);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReadPageResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReadPageResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.json = Buffer.from(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ReadPageResponse>): ReadPageResponse {
+    return ReadPageResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ReadPageResponse>): ReadPageResponse {
+    const message = createBaseReadPageResponse();
+    message.json = object.json ?? Buffer.alloc(0);
     return message;
   },
 };

@@ -29,6 +29,8 @@ import {
   ListLocksResponse,
   ListSessionsRequest,
   ListSessionsResponse,
+  ReadPageRequest,
+  ReadPageResponse,
   WatchRequest,
   WatchResponse,
 } from "./admin.js";
@@ -147,20 +149,21 @@ export const LockAdminServiceService = {
     responseDeserialize: (value: Buffer): ForceReleaseResponse => ForceReleaseResponse.decode(value),
   },
   /**
-   * Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
-   * `admin` right for every name that they hold, and for all names if one of them holds nothing or
-   * waits.
+   * Ends sessions of this coordinator: one by its digest, or all of an identity; with `fleet`, those
+   * of all coordinators. Requires the `admin` right for every name that they hold, and for all names
+   * if one of them holds nothing or waits, or if none of them is on the queried coordinator.
    *
    * Success: the sessions have ended. Their grants are released, and their waits have ended. Each
    * client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
    * with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
    * the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
    * may still be working: only the fencing tokens protect the resource. It may open new sessions as
-   * long as its credentials are accepted; take those away first. Sessions on other coordinators go
-   * on.
+   * long as its credentials are accepted; take those away first. Sessions on coordinators that were
+   * not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
    * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
    *
-   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
+   * answer;
    * INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
    * INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
    */
@@ -195,6 +198,24 @@ export const LockAdminServiceService = {
     requestDeserialize: (value: Buffer): WatchRequest => WatchRequest.decode(value),
     responseSerialize: (value: WatchResponse): Buffer => Buffer.from(WatchResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): WatchResponse => WatchResponse.decode(value),
+  },
+  /**
+   * Returns what this coordinator's console shows on a page about more than the store knows. The
+   * consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+   * the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
+   * for the name or the prefix of the page, or for all names if it has none. Read-only.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_PAGE or INVALID_QUERY if there is no such page, or a
+   * parameter is not valid; FAILED_PRECONDITION / WRONG_KIND if the name is of another kind.
+   */
+  readPage: {
+    path: "/lockkeeper.v1.LockAdminService/ReadPage" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ReadPageRequest): Buffer => Buffer.from(ReadPageRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ReadPageRequest => ReadPageRequest.decode(value),
+    responseSerialize: (value: ReadPageResponse): Buffer => Buffer.from(ReadPageResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ReadPageResponse => ReadPageResponse.decode(value),
   },
 } as const;
 
@@ -255,20 +276,21 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    */
   forceRelease: handleUnaryCall<ForceReleaseRequest, ForceReleaseResponse>;
   /**
-   * Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
-   * `admin` right for every name that they hold, and for all names if one of them holds nothing or
-   * waits.
+   * Ends sessions of this coordinator: one by its digest, or all of an identity; with `fleet`, those
+   * of all coordinators. Requires the `admin` right for every name that they hold, and for all names
+   * if one of them holds nothing or waits, or if none of them is on the queried coordinator.
    *
    * Success: the sessions have ended. Their grants are released, and their waits have ended. Each
    * client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
    * with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
    * the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
    * may still be working: only the fencing tokens protect the resource. It may open new sessions as
-   * long as its credentials are accepted; take those away first. Sessions on other coordinators go
-   * on.
+   * long as its credentials are accepted; take those away first. Sessions on coordinators that were
+   * not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
    * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
    *
-   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
+   * answer;
    * INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
    * INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
    */
@@ -288,6 +310,16 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    * DRAINING ends the stream when the coordinator shuts down.
    */
   watch: handleServerStreamingCall<WatchRequest, WatchResponse>;
+  /**
+   * Returns what this coordinator's console shows on a page about more than the store knows. The
+   * consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+   * the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
+   * for the name or the prefix of the page, or for all names if it has none. Read-only.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_PAGE or INVALID_QUERY if there is no such page, or a
+   * parameter is not valid; FAILED_PRECONDITION / WRONG_KIND if the name is of another kind.
+   */
+  readPage: handleUnaryCall<ReadPageRequest, ReadPageResponse>;
 }
 
 export interface LockAdminServiceClient extends Client {
@@ -417,20 +449,21 @@ export interface LockAdminServiceClient extends Client {
     callback: (error: ServiceError | null, response: ForceReleaseResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
-   * `admin` right for every name that they hold, and for all names if one of them holds nothing or
-   * waits.
+   * Ends sessions of this coordinator: one by its digest, or all of an identity; with `fleet`, those
+   * of all coordinators. Requires the `admin` right for every name that they hold, and for all names
+   * if one of them holds nothing or waits, or if none of them is on the queried coordinator.
    *
    * Success: the sessions have ended. Their grants are released, and their waits have ended. Each
    * client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
    * with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
    * the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
    * may still be working: only the fencing tokens protect the resource. It may open new sessions as
-   * long as its credentials are accepted; take those away first. Sessions on other coordinators go
-   * on.
+   * long as its credentials are accepted; take those away first. Sessions on coordinators that were
+   * not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
    * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
    *
-   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
+   * answer;
    * INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
    * INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
    */
@@ -469,6 +502,30 @@ export interface LockAdminServiceClient extends Client {
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<WatchResponse>;
+  /**
+   * Returns what this coordinator's console shows on a page about more than the store knows. The
+   * consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+   * the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
+   * for the name or the prefix of the page, or for all names if it has none. Read-only.
+   *
+   * Errors: INVALID_ARGUMENT / INVALID_PAGE or INVALID_QUERY if there is no such page, or a
+   * parameter is not valid; FAILED_PRECONDITION / WRONG_KIND if the name is of another kind.
+   */
+  readPage(
+    request: ReadPageRequest,
+    callback: (error: ServiceError | null, response: ReadPageResponse) => void,
+  ): ClientUnaryCall;
+  readPage(
+    request: ReadPageRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ReadPageResponse) => void,
+  ): ClientUnaryCall;
+  readPage(
+    request: ReadPageRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ReadPageResponse) => void,
+  ): ClientUnaryCall;
 }
 
 export const LockAdminServiceClient = makeGenericClientConstructor(

@@ -1,6 +1,7 @@
 package io.lockkeeper;
 
 import io.lockkeeper.internal.Failure;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
@@ -93,6 +94,32 @@ final class Call<T> extends CompletableFuture<T> {
                 Thread.currentThread().interrupt();
             }
         }
+    }
+
+    /** Waits for the answer. Nothing if it is that nothing was granted. */
+    Optional<T> tried() throws InterruptedException {
+        try {
+            return Optional.of(await());
+        } catch (NotGrantedException busy) {
+            return Optional.empty();
+        }
+    }
+
+    /** Nothing if nothing was granted. {@code unwanted} receives what came after a cancel. */
+    CompletableFuture<Optional<T>> triedAsync(Consumer<T> unwanted) {
+        CompletableFuture<Optional<T>> tried = new CompletableFuture<>();
+        tried.whenComplete((value, thrown) -> cancel(false));
+        whenComplete(
+                (value, thrown) -> {
+                    if (thrown instanceof NotGrantedException) {
+                        tried.complete(Optional.empty());
+                    } else if (thrown != null) {
+                        tried.completeExceptionally(thrown);
+                    } else if (!tried.complete(Optional.of(value))) {
+                        unwanted.accept(value);
+                    }
+                });
+        return tried;
     }
 
     private T result() throws InterruptedException {

@@ -1,15 +1,23 @@
 package io.lockkeeper;
 
+import io.grpc.Channel;
+import io.grpc.stub.StreamObserver;
 import io.lockkeeper.v1.ElectionServiceGrpc;
+import io.lockkeeper.v1.ElectionServiceGrpc.ElectionServiceStub;
 import io.lockkeeper.v1.LeaderRequest;
 import io.lockkeeper.v1.LeaderResponse;
+import io.lockkeeper.v1.ObserveRequest;
+import io.lockkeeper.v1.ObserveResponse;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
 /**
- * An election: the fair lock of the same name, with a value that its holder proclaims. Candidates
+ * An election: the fair lock of the same name, with a value that its holder proclaims. Terms
  * lead in order of arrival.
  */
 public final class Election {
@@ -111,6 +119,7 @@ public final class Election {
         LeaderRequest request = LeaderRequest.newBuilder().setName(name).build();
         LeaderResponse seen =
                 client.withoutSession()
+                        .calls()
                         .call(ElectionServiceGrpc::newBlockingStub, it -> it.leader(request));
         return seen.hasLeader() ? Optional.of(Leader.of(seen.getLeader())) : Optional.empty();
     }
@@ -136,9 +145,41 @@ public final class Election {
      * @return the observation; close it to end it
      */
     public Observation observe(long afterRevision, Consumer<ElectionEvent> listener) {
-        Observation observation =
-                new Observation(client.withoutSession(), name, afterRevision, listener);
-        observation.begin();
-        return observation;
+        Feed<?, ?, ?> feed = new Terms(name, new AtomicLong(afterRevision), listener);
+        return client.withoutSession().observe(feed);
+    }
+
+    /** What observers see, after the last revision that was seen. */
+    private record Terms(
+            String name, AtomicLong afterRevision, Consumer<ElectionEvent> listener)
+            implements Feed<ElectionServiceStub, ObserveResponse, ElectionEvent> {
+
+        @Override
+        public ElectionServiceStub stub(Channel channel) {
+            return ElectionServiceGrpc.newStub(channel);
+        }
+
+        @Override
+        public void start(ElectionServiceStub stub, StreamObserver<ObserveResponse> into) {
+            ObserveRequest.Builder request = ObserveRequest.newBuilder().setName(name);
+            stub.observe(request.setAfterRevision(afterRevision.get()).build(), into);
+        }
+
+        @Override
+        public List<ElectionEvent> events(ObserveResponse seen, boolean goesOn) {
+            List<ElectionEvent> events = new ArrayList<>();
+            // Without a revision, the coordinator does not know what came since the last stream.
+            if (goesOn && afterRevision.get() == 0) {
+                events.add(ElectionEvent.MISSED);
+            }
+            ElectionEvent.of(seen).ifPresent(events::add);
+            return events;
+        }
+
+        @Override
+        public void accept(ElectionEvent event) {
+            event.leader().ifPresent(it -> afterRevision.set(it.revision()));
+            listener.accept(event);
+        }
     }
 }

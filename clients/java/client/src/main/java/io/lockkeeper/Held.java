@@ -193,6 +193,11 @@ public abstract sealed class Held implements AutoCloseable
         }
     }
 
+    @Override
+    public final String toString() {
+        return getClass().getSimpleName() + holdings.stream().map(Holding::name).toList();
+    }
+
     final Session session() {
         return session;
     }

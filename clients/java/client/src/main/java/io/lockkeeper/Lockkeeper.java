@@ -1,20 +1,12 @@
 package io.lockkeeper;
 
 import io.lockkeeper.internal.Effect;
-import io.lockkeeper.internal.Protos;
-import io.lockkeeper.v1.AcquireAllRequest;
-import io.lockkeeper.v1.AcquireRequest;
-import io.lockkeeper.v1.LockSpec;
 import io.lockkeeper.v1.SessionRequest;
 import io.lockkeeper.v1.SessionResponse;
-import io.lockkeeper.v1.TryAcquireAllRequest;
-import io.lockkeeper.v1.TryAcquireRequest;
+import java.time.Duration;
 import java.util.Collection;
-import java.util.List;
 import java.util.Optional;
-import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.function.BiFunction;
@@ -33,8 +25,7 @@ public final class Lockkeeper implements AutoCloseable {
     private final SessionlessLocks sessionless;
     private final Runnable release;
     private final ThreadLocks threadLocks = new ThreadLocks(this);
-    private final String owners = UUID.randomUUID().toString().substring(0, 8);
-    private final AtomicLong lastOwner = new AtomicLong();
+    private final Frames frames = new Frames();
 
     private Session session;
     private boolean isClosed;
@@ -196,7 +187,7 @@ public final class Lockkeeper implements AutoCloseable {
      */
     public Optional<Grant> tryAcquire(String name, AcquireOptions options)
             throws InterruptedException {
-        return tried(beginTry(name, options, false));
+        return beginTry(name, options, false).tried();
     }
 
     /**
@@ -208,18 +199,7 @@ public final class Lockkeeper implements AutoCloseable {
      */
     public CompletableFuture<Optional<Grant>> tryAcquireAsync(
             String name, AcquireOptions options) {
-        return beginTry(name, options, true)
-                .handle(
-                        (grant, thrown) -> {
-                            if (thrown instanceof NotGrantedException) {
-                                return CompletableFuture.<Optional<Grant>>completedFuture(
-                                        Optional.empty());
-                            }
-                            return thrown == null
-                                    ? CompletableFuture.completedFuture(Optional.of(grant))
-                                    : CompletableFuture.<Optional<Grant>>failedFuture(thrown);
-                        })
-                .thenCompose(result -> result);
+        return beginTry(name, options, true).triedAsync(Held::releaseAsync);
     }
 
     Call<Grant> begin(String name, AcquireOptions options, boolean isAsync) {
@@ -231,28 +211,15 @@ public final class Lockkeeper implements AutoCloseable {
             AcquireOptions options,
             boolean isAsync,
             BiFunction<Session, Effect.Granted, T> held) {
-        AcquireRequest.Builder request = AcquireRequest.newBuilder().setName(name);
-        request.setMode(options.mode().proto()).setOwner(owner(options));
-        request.setMinReplicaAcks(options.minReplicaAcks());
-        request.setEndOnDeadlock(options.endsOnDeadlock());
-        lease(options).ifPresent(request::setLease);
-        holdAtLeast(options).ifPresent(request::setHoldAtLeast);
-        options.note().ifPresent(request::setNote);
-        SessionRequest frame = SessionRequest.newBuilder().setAcquire(request).build();
         Session current = session();
-        return current.acquire(frame, options, isAsync, it -> held.apply(current, it));
+        return current.acquire(
+                frames.acquire(name, options), options, isAsync, it -> held.apply(current, it));
     }
 
     Call<Grant> beginTry(String name, AcquireOptions options, boolean isAsync) {
-        TryAcquireRequest.Builder request = TryAcquireRequest.newBuilder().setName(name);
-        request.setMode(options.mode().proto()).setOwner(owner(options));
-        request.setMinReplicaAcks(options.minReplicaAcks());
-        lease(options).ifPresent(request::setLease);
-        holdAtLeast(options).ifPresent(request::setHoldAtLeast);
-        options.note().ifPresent(request::setNote);
-        SessionRequest frame = SessionRequest.newBuilder().setTryAcquire(request).build();
         Session current = session();
-        return current.acquire(frame, options, isAsync, it -> new Grant(current, it));
+        return current.acquire(
+                frames.tryAcquire(name, options), options, isAsync, it -> new Grant(current, it));
     }
 
     // --- several locks
@@ -303,60 +270,109 @@ public final class Lockkeeper implements AutoCloseable {
      */
     public Optional<Grants> tryAcquireAll(Collection<String> names, AcquireOptions options)
             throws InterruptedException {
-        TryAcquireAllRequest.Builder request = TryAcquireAllRequest.newBuilder();
-        request.addAllLocks(specs(names, options)).setOwner(owner(options));
-        request.setMinReplicaAcks(options.minReplicaAcks());
-        lease(options).ifPresent(request::setLease);
-        options.note().ifPresent(request::setNote);
-        SessionRequest frame = SessionRequest.newBuilder().setTryAcquireAll(request).build();
+        SessionRequest request = frames.tryAcquireAll(names, options);
         Session current = session();
-        return tried(current.acquire(frame, options, false, it -> new Grants(current, it)));
+        return current.acquire(request, options, false, it -> new Grants(current, it)).tried();
     }
 
     private Call<Grants> beginAll(
             Collection<String> names, AcquireOptions options, boolean isAsync) {
-        AcquireAllRequest.Builder request = AcquireAllRequest.newBuilder();
-        request.addAllLocks(specs(names, options)).setOwner(owner(options));
-        request.setMinReplicaAcks(options.minReplicaAcks());
-        request.setEndOnDeadlock(options.endsOnDeadlock());
-        lease(options).ifPresent(request::setLease);
-        options.note().ifPresent(request::setNote);
-        SessionRequest frame = SessionRequest.newBuilder().setAcquireAll(request).build();
+        SessionRequest frame = frames.acquireAll(names, options);
         Session current = session();
         return current.acquire(frame, options, isAsync, it -> new Grants(current, it));
     }
 
-    private static List<LockSpec> specs(Collection<String> names, AcquireOptions options) {
-        options.refuseHoldAtLeast();
-        LockSpec.Builder spec = LockSpec.newBuilder().setMode(options.mode().proto());
-        return names.stream().map(name -> spec.setName(name).build()).toList();
+    // --- hand-over, and waiting for others
+
+    /**
+     * Takes over a lock that another session has {@linkplain Grant#offer offered}. At no moment is
+     * the lock free; the former holder has lost it.
+     *
+     * @param name the name
+     * @param ticket the ticket
+     * @return the lock, with a new, larger fencing token; close it to release
+     * @throws RefusedException if the ticket cannot be claimed: {@code TICKET_REFUSED}, with the
+     *     {@code state} that says why in its metadata
+     * @throws UnreachableException if no coordinator answers within 6 s
+     * @throws SessionEndedException if the session ends meanwhile
+     * @throws InterruptedException if the thread is interrupted; the lock may be claimed then, and
+     *     is released
+     */
+    public Grant claim(String name, String ticket) throws InterruptedException {
+        return beginClaim(name, ticket, false).await();
+    }
+
+    /**
+     * Takes over a lock without blocking. Cancelling the future gives up, and a late grant is
+     * released.
+     *
+     * @param name the name
+     * @param ticket the ticket
+     * @return completes as {@link #claim} returns or throws
+     */
+    public CompletableFuture<Grant> claimAsync(String name, String ticket) {
+        return beginClaim(name, ticket, true);
+    }
+
+    private Call<Grant> beginClaim(String name, String ticket, boolean isAsync) {
+        Session current = session();
+        return current.acquire(
+                frames.claim(name, ticket),
+                AcquireOptions.defaults(),
+                isAsync,
+                it -> new Grant(current, it));
+    }
+
+    /**
+     * Waits without a limit until a lock has no holder, and acquires nothing. Any owner may hold it
+     * when this returns. {@link SessionlessLocks#awaitFree(String)} needs no session.
+     *
+     * @param name the name
+     * @throws UnreachableException if no coordinator answers within 6 s
+     * @throws RefusedException if the coordinator refuses
+     * @throws SessionEndedException if the session ends meanwhile
+     * @throws InterruptedException if the thread is interrupted
+     */
+    public void awaitFree(String name) throws InterruptedException {
+        beginAwaitFree(name, AcquireOptions.defaults(), false).await();
+    }
+
+    /**
+     * Waits until a lock has no holder. Fails as {@link #awaitFree(String)} does.
+     *
+     * @param name the name
+     * @param waitLimit the maximum time to wait; zero checks once
+     * @return whether the lock was free
+     * @throws MisconfiguredException if the limit is negative
+     * @throws InterruptedException if the thread is interrupted
+     */
+    public boolean awaitFree(String name, Duration waitLimit) throws InterruptedException {
+        try {
+            beginAwaitFree(name, AcquireOptions.defaults().waitLimit(waitLimit), false).await();
+            return true;
+        } catch (NotGrantedException held) {
+            return false;
+        }
+    }
+
+    /**
+     * Waits until a lock has no holder, without blocking. Cancelling the future gives up.
+     *
+     * @param name the name
+     * @return completes as {@link #awaitFree(String)} returns or throws
+     */
+    public CompletableFuture<Void> awaitFreeAsync(String name) {
+        return beginAwaitFree(name, AcquireOptions.defaults(), true);
+    }
+
+    private Call<Void> beginAwaitFree(String name, AcquireOptions options, boolean isAsync) {
+        return session().ask(Frames.awaitFree(name), options, isAsync, answer -> null);
     }
 
     // --- what several kinds share
 
-    /** By default each acquire has an owner of its own, so two tasks exclude each other. */
-    String owner(AcquireOptions options) {
-        return options.owner() != null ? options.owner() : newOwner();
-    }
-
-    String newOwner() {
-        return owners + "-" + lastOwner.incrementAndGet();
-    }
-
-    static Optional<com.google.protobuf.Duration> lease(AcquireOptions options) {
-        return Optional.ofNullable(options.lease()).map(Protos::toProto);
-    }
-
-    private static Optional<com.google.protobuf.Duration> holdAtLeast(AcquireOptions options) {
-        return Optional.ofNullable(options.holdAtLeast()).map(Protos::toProto);
-    }
-
-    static <T> Optional<T> tried(Call<T> call) throws InterruptedException {
-        try {
-            return Optional.of(call.await());
-        } catch (NotGrantedException busy) {
-            return Optional.empty();
-        }
+    Frames frames() {
+        return frames;
     }
 
     SessionResponse ask(SessionRequest frame, AcquireOptions options) throws InterruptedException {

@@ -180,7 +180,7 @@ public final class LockkeeperBuilder {
         SessionListener events = new SessionListener(listener);
         return new Lockkeeper(
                 () -> new Session(connector, first, used, events),
-                new SessionlessLocks(connector, used, first.getClientName()),
+                new SessionlessLocks(new Calls(connector), used, first.getClientName()),
                 own == null ? () -> {} : own::shutdown);
     }
 

@@ -2,50 +2,47 @@ package io.lockkeeper;
 
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
+import io.grpc.stub.AbstractStub;
 import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientResponseObserver;
 import io.lockkeeper.internal.Failure;
-import io.lockkeeper.v1.ElectionServiceGrpc;
-import io.lockkeeper.v1.ObserveRequest;
-import io.lockkeeper.v1.ObserveResponse;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
 
-/** An observation of an election. See {@link Election#observe}. Close it to end it. */
+/**
+ * An observation of an election or of a lock. See {@link Election#observe} and {@link
+ * SessionlessLocks#watch}. Close it to end it.
+ */
 public final class Observation implements AutoCloseable {
 
     private static final Logger LOGGER = System.getLogger("io.lockkeeper");
 
-    private static final long CONNECT_SECONDS = 6;
+    static final long CONNECT_SECONDS = 6;
+
     private static final long RETRY_MILLIS = 500;
 
-    private final SessionlessLocks locks;
-    private final String name;
-    private final Consumer<ElectionEvent> listener;
+    private final Calls calls;
+    private final Executor executor;
+    private final Feed<?, ?, ?> feed;
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
 
     /** The fields below belong to the callbacks of one stream after the other. */
-    private volatile long afterRevision;
-
     private volatile boolean hasBegun;
-    private volatile int attempts;
-    private volatile Stream stream;
 
-    Observation(
-            SessionlessLocks locks,
-            String name,
-            long afterRevision,
-            Consumer<ElectionEvent> listener) {
-        this.locks = locks;
-        this.name = name;
-        this.afterRevision = afterRevision;
-        this.listener = listener;
+    private volatile int attempts;
+    private volatile Failure lastFailure;
+    private volatile Stream<?, ?> stream;
+
+    Observation(Calls calls, Executor executor, Feed<?, ?, ?> feed) {
+        this.calls = calls;
+        this.executor = executor;
+        this.feed = feed;
     }
 
     /**
@@ -60,92 +57,99 @@ public final class Observation implements AutoCloseable {
         return ended.minimalCompletionStage();
     }
 
+    /** As {@link #ended}, for this client. */
+    CompletableFuture<Void> end() {
+        return ended;
+    }
+
     /** Ends the observation. The listener may still be running, but is not called again. */
     @Override
     public void close() {
         ended.complete(null);
-        Stream last = stream;
+        Stream<?, ?> last = stream;
         if (last != null) {
             last.cancel("the observation is over");
         }
     }
 
     /** Observes at the next endpoint. */
-    void begin() {
-        if (ended.isDone() || locks.isClosed()) {
+    Observation begin() {
+        if (ended.isDone() || calls.isClosed()) {
             ended.complete(null);
-            return;
+            return this;
         }
-        List<Address> addresses = locks.connector().addresses();
+        List<Address> addresses = calls.addresses();
         Address address = addresses.get(attempts % addresses.size());
-        ManagedChannel channel;
         try {
-            channel = locks.channel(address);
+            open(feed, address, calls.channel(address));
         } catch (MisconfiguredException unusable) {
+            lastFailure = new Failure.Misconfigured(unusable.getMessage());
             ended.completeExceptionally(unusable);
-            return;
         }
-        channel.resetConnectBackoff();
-        Stream next = new Stream(address, channel);
-        ObserveRequest.Builder request = ObserveRequest.newBuilder().setName(name);
-        locks.connector()
-                .authorized(ElectionServiceGrpc.newStub(channel))
-                .withExecutor(locks.executor())
-                .observe(request.setAfterRevision(afterRevision).build(), next);
+        return this;
+    }
+
+    private <S extends AbstractStub<S>, R, E> void open(
+            Feed<S, R, E> feed, Address address, ManagedChannel channel) {
+        Stream<R, E> next = new Stream<>(feed, address, channel);
         stream = next;
-        CompletableFuture.delayedExecutor(CONNECT_SECONDS, TimeUnit.SECONDS, locks.executor())
+        feed.start(calls.traced(feed.stub(channel)).withExecutor(executor), next);
+        CompletableFuture.delayedExecutor(CONNECT_SECONDS, TimeUnit.SECONDS, executor)
                 .execute(next::giveUpUnlessConnected);
         if (ended.isDone()) {
             next.cancel("the observation is over");
         }
     }
 
-    private void onEvent(ElectionEvent event) {
-        hasBegun = true;
-        event.leader().ifPresent(it -> afterRevision = it.revision());
-        if (ended.isDone()) {
-            return;
+    /** Why nothing can be seen now; null if something can. */
+    Failure fault() {
+        Stream<?, ?> last = stream;
+        if (last != null && last.isAnswered && !last.isOver) {
+            return null;
         }
-        try {
-            listener.accept(event);
-        } catch (RuntimeException thrown) {
-            LOGGER.log(Level.WARNING, "the listener of the election " + name + " failed", thrown);
-        }
+        String cause = "it has not answered yet";
+        boolean isNew = lastFailure == null && last != null;
+        return isNew ? new Failure.Unreachable(last.address.toString(), cause) : lastFailure;
     }
 
     /** A stream has ended; {@code failure} is null if it did so without an error. */
     private void onStreamEnded(Failure failure) {
         attempts++;
+        lastFailure = failure;
         boolean isFinal = failure != null && failure.isFinal();
-        boolean isNowhere = !hasBegun && attempts >= locks.connector().addresses().size();
-        if (failure != null && !locks.isClosed() && (isFinal || isNowhere)) {
+        boolean isNowhere = !hasBegun && attempts >= calls.addresses().size();
+        if (failure != null && !calls.isClosed() && (isFinal || isNowhere)) {
             ended.completeExceptionally(Errors.of(failure));
             return;
         }
         double jitter = ThreadLocalRandom.current().nextDouble(0.5, 1);
         long pause = hasBegun ? (long) (RETRY_MILLIS * jitter) : 0;
-        CompletableFuture.delayedExecutor(pause, TimeUnit.MILLISECONDS, locks.executor())
+        CompletableFuture.delayedExecutor(pause, TimeUnit.MILLISECONDS, executor)
                 .execute(this::begin);
     }
 
     /** One call, until it ends. */
-    private final class Stream implements ClientResponseObserver<ObserveRequest, ObserveResponse> {
+    private final class Stream<R, E> implements ClientResponseObserver<Object, R> {
 
+        private final Feed<?, R, E> feed;
         private final Address address;
         private final ManagedChannel channel;
-        private volatile ClientCallStreamObserver<ObserveRequest> call;
+        private final boolean goesOn = hasBegun;
+        private volatile ClientCallStreamObserver<Object> call;
+        private volatile boolean isAnswered;
         private volatile boolean isOver;
 
-        /** Without a revision, the coordinator does not know what came since the last stream. */
-        private volatile boolean isGap = hasBegun && afterRevision == 0;
-
-        Stream(Address address, ManagedChannel channel) {
+        Stream(Feed<?, R, E> feed, Address address, ManagedChannel channel) {
+            this.feed = feed;
             this.address = address;
             this.channel = channel;
         }
 
         void cancel(String why) {
-            call.cancel(why, null);
+            ClientCallStreamObserver<Object> begun = call;
+            if (begun != null) {
+                begun.cancel(why, null);
+            }
         }
 
         /** gRPC itself would wait for a server that is silent. */
@@ -156,17 +160,27 @@ public final class Observation implements AutoCloseable {
         }
 
         @Override
-        public void beforeStart(ClientCallStreamObserver<ObserveRequest> requests) {
+        public void beforeStart(ClientCallStreamObserver<Object> requests) {
             call = requests;
         }
 
         @Override
-        public void onNext(ObserveResponse seen) {
-            if (isGap) {
-                isGap = false;
-                onEvent(ElectionEvent.MISSED);
+        public void onNext(R message) {
+            boolean isFirst = !isAnswered;
+            isAnswered = true;
+            hasBegun = true;
+            feed.events(message, isFirst && goesOn).forEach(this::deliver);
+        }
+
+        private void deliver(E event) {
+            if (ended.isDone()) {
+                return;
             }
-            ElectionEvent.of(seen).ifPresent(Observation.this::onEvent);
+            try {
+                feed.accept(event);
+            } catch (RuntimeException thrown) {
+                LOGGER.log(Level.WARNING, "the listener of an observation failed", thrown);
+            }
         }
 
         @Override

@@ -38,6 +38,17 @@ public final class Semaphore {
      * Waits for permits, all or none.
      *
      * @param permits how many
+     * @return the permits
+     * @throws InterruptedException if the thread is interrupted; no permit is held then
+     */
+    public Permits acquire(int permits) throws InterruptedException {
+        return acquire(permits, AcquireOptions.defaults());
+    }
+
+    /**
+     * Waits for permits, all or none.
+     *
+     * @param permits how many
      * @param options how to acquire; the mode has no meaning
      * @return the permits
      * @throws NotGrantedException if the wait limit passes
@@ -62,30 +73,40 @@ public final class Semaphore {
      * Acquires permits if enough are free now.
      *
      * @param permits how many
+     * @return the permits, or nothing if too few are free
+     * @throws InterruptedException if the thread is interrupted; no permit is held then
+     */
+    public Optional<Permits> tryAcquire(int permits) throws InterruptedException {
+        return tryAcquire(permits, AcquireOptions.defaults());
+    }
+
+    /**
+     * Acquires permits if enough are free now.
+     *
+     * @param permits how many
      * @param options how to acquire; the mode and the wait limit have no meaning
      * @return the permits, or nothing if too few are free
      * @throws InterruptedException if the thread is interrupted; no permit is held then
      */
     public Optional<Permits> tryAcquire(int permits, AcquireOptions options)
             throws InterruptedException {
-        options.refuseHoldAtLeast();
+        options.refuseWhatNeedsOneLock();
         TryAcquirePermitsRequest.Builder request = TryAcquirePermitsRequest.newBuilder();
-        request.setName(name).setPermits(permits).setOwner(client.owner(options));
+        request.setName(name).setPermits(permits).setOwner(client.frames().owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
-        Lockkeeper.lease(options).ifPresent(request::setLease);
+        Frames.lease(options).ifPresent(request::setLease);
         SessionRequest frame =
                 SessionRequest.newBuilder().setTryAcquirePermits(request).build();
         Session session = client.session();
-        return Lockkeeper.tried(
-                session.acquire(frame, options, false, it -> new Permits(session, it)));
+        return session.acquire(frame, options, false, it -> new Permits(session, it)).tried();
     }
 
     private Call<Permits> begin(int permits, AcquireOptions options, boolean isAsync) {
-        options.refuseHoldAtLeast();
+        options.refuseWhatNeedsOneLock();
         AcquirePermitsRequest.Builder request = AcquirePermitsRequest.newBuilder();
-        request.setName(name).setPermits(permits).setOwner(client.owner(options));
+        request.setName(name).setPermits(permits).setOwner(client.frames().owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
-        Lockkeeper.lease(options).ifPresent(request::setLease);
+        Frames.lease(options).ifPresent(request::setLease);
         SessionRequest frame = SessionRequest.newBuilder().setAcquirePermits(request).build();
         Session session = client.session();
         return session.acquire(frame, options, isAsync, it -> new Permits(session, it));

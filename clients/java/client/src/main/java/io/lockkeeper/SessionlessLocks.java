@@ -1,13 +1,5 @@
 package io.lockkeeper;
 
-import io.grpc.Channel;
-import io.grpc.ClientInterceptor;
-import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
-import io.grpc.StatusRuntimeException;
-import io.grpc.stub.AbstractStub;
-import io.grpc.stub.MetadataUtils;
-import io.lockkeeper.internal.Failure;
 import io.lockkeeper.internal.Protos;
 import io.lockkeeper.v1.CheckTokenRequest;
 import io.lockkeeper.v1.CheckTokenResponse;
@@ -27,17 +19,14 @@ import io.lockkeeper.v1.RenewRequest;
 import io.lockkeeper.v1.RequestYieldRequest;
 import io.lockkeeper.v1.TryAcquireRequest;
 import java.time.Duration;
-import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
- * Calls without a session. A lock belongs to whoever knows its owner, and ends with its lease
+ * Calls without a session. A lock belongs to anyone who knows its owner, and ends with its lease
  * unless it is renewed. A call that is lost on its way is repeated with the same request id, at
  * each endpoint in turn.
  *
@@ -46,26 +35,12 @@ import java.util.function.Function;
  */
 public final class SessionlessLocks {
 
-    private static final Metadata.Key<String> TRACEPARENT =
-            Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
-
-    /** Longer than a coordinator waits for its store. */
-    private static final long CALL_TIMEOUT_SECONDS = 6;
-
-    private static final long GIVE_UP_SECONDS = 6;
-
-    private static final int ROUNDS = 4;
-    private static final long PAUSE_MILLIS = 100;
-    private static final long PAUSE_MILLIS_MAX = 1000;
-
-    private final Connector connector;
+    private final Calls calls;
     private final Executor executor;
     private final String clientName;
-    private final Map<Address, ManagedChannel> channels = new ConcurrentHashMap<>();
-    private volatile boolean isClosed;
 
-    SessionlessLocks(Connector connector, Executor executor, String clientName) {
-        this.connector = connector;
+    SessionlessLocks(Calls calls, Executor executor, String clientName) {
+        this.calls = calls;
         this.executor = executor;
         this.clientName = clientName;
     }
@@ -196,7 +171,7 @@ public final class SessionlessLocks {
                         .setReason(reason)
                         .setGracePeriod(Protos.toProto(gracePeriod))
                         .build();
-        return once(
+        return calls.once(
                 name, LockAdminServiceGrpc::newBlockingStub, stub -> stub.forceRelease(request));
     }
 
@@ -222,7 +197,7 @@ public final class SessionlessLocks {
      * @param name the name
      * @param reason why, for the holders: 1 to 256 bytes
      * @param within how long the request stands, at most 1 h
-     * @return the holders, as of {@link #requestYield}
+     * @return the holders, as {@link #requestYield} returns them
      */
     public YieldAnswer preempt(String name, String reason, Duration within) {
         return requestYield(yieldOf(name, reason, within).setPreempt(true));
@@ -236,7 +211,7 @@ public final class SessionlessLocks {
      * @param reason why, for the holders: 1 to 256 bytes
      * @param within how long the request stands, at most 1 h
      * @param gracePeriod how long the lock stays closed at most once it is taken away
-     * @return the holders, as of {@link #requestYield}
+     * @return the holders, as {@link #requestYield} returns them
      */
     public YieldAnswer preempt(
             String name, String reason, Duration within, Duration gracePeriod) {
@@ -254,7 +229,7 @@ public final class SessionlessLocks {
 
     private YieldAnswer requestYield(RequestYieldRequest.Builder request) {
         return YieldAnswer.of(
-                once(
+                calls.once(
                         request.getName(),
                         LockServiceGrpc::newBlockingStub,
                         stub -> stub.requestYield(request.build())));
@@ -274,121 +249,61 @@ public final class SessionlessLocks {
         return call(stub -> stub.explain(request));
     }
 
-    /** A call that is not repeated, to a coordinator that answers. */
-    private <S extends AbstractStub<S>, T> T once(
-            String name, Function<Channel, S> stubs, Function<S, T> call) {
-        Address address = answering(name);
-        try {
-            return call.apply(ready(stubs.apply(channel(address))));
-        } catch (StatusRuntimeException failed) {
-            throw Errors.of(Errors.of(failed, address.toString()));
-        }
+    /**
+     * Waits without a limit until a lock has no holder in any mode, and acquires nothing. Any owner
+     * may hold the lock when this returns. Goes on at the next endpoint if a coordinator or the
+     * connection fails, once one has answered.
+     *
+     * @param name the name
+     * @throws InterruptedException if the thread is interrupted
+     */
+    public void awaitFree(String name) throws InterruptedException {
+        FreeWait.await(calls, name, null);
     }
 
-    /** A coordinator that answers. */
-    private Address answering(String name) {
-        DescribeRequest request = DescribeRequest.newBuilder().setName(name).build();
-        Failure failure = null;
-        for (Address address : connector.addresses()) {
-            try {
-                stub(address, LockServiceGrpc::newBlockingStub).describe(request);
-                return address;
-            } catch (StatusRuntimeException failed) {
-                failure = Errors.of(failed, address.toString());
-            }
-            if (!mayRetry(failure)) {
-                return address; // A refusal is an answer too.
-            }
-        }
-        throw Errors.of(failure);
+    /**
+     * Waits until a lock has no holder. See {@link #awaitFree(String)}. A coordinator that does not
+     * answer can delay the end of the wait by 6 s.
+     *
+     * @param name the name
+     * @param waitLimit the maximum time to wait; zero checks once
+     * @return whether the lock was free
+     * @throws MisconfiguredException if the limit is negative
+     * @throws InterruptedException if the thread is interrupted
+     */
+    public boolean awaitFree(String name, Duration waitLimit) throws InterruptedException {
+        AcquireOptions.requireNotNegative("waitLimit", waitLimit);
+        return FreeWait.await(calls, name, waitLimit);
+    }
+
+    /**
+     * Watches a lock: first its state, then each grant, each end of a grant, and the number of
+     * waiters, in order, on any coordinator of the store. If the coordinator or the connection
+     * fails, it goes on at the next endpoint, with a {@link LockEvent.Gap} and the state. Needs the
+     * right {@code describe}.
+     *
+     * @param name the name
+     * @param listener called with each event, in order, on the executor of the client; the next
+     *     event waits for its end
+     * @return the observation; close it to end it
+     */
+    public Observation watch(String name, Consumer<LockEvent> listener) {
+        return observe(new LockFeed(name, listener));
+    }
+
+    Observation observe(Feed<?, ?, ?> feed) {
+        return new Observation(calls, executor, feed).begin();
     }
 
     private <T> T call(Function<LockServiceBlockingStub, T> call) throws InterruptedException {
-        return call(LockServiceGrpc::newBlockingStub, call);
+        return calls.call(LockServiceGrpc::newBlockingStub, call);
     }
 
-    /** A call of any service, which is repeated at each endpoint in turn. */
-    <S extends AbstractStub<S>, T> T call(Function<Channel, S> stubs, Function<S, T> call)
-            throws InterruptedException {
-        Failure failure = null;
-        long begun = System.nanoTime();
-        for (int round = 0; round < ROUNDS; round++) {
-            for (Address address : connector.addresses()) {
-                try {
-                    return call.apply(stub(address, stubs));
-                } catch (StatusRuntimeException failed) {
-                    failure = Errors.of(failed, address.toString());
-                }
-                if (!mayRetry(failure)) {
-                    throw Errors.of(failure);
-                }
-            }
-            if (System.nanoTime() - begun > TimeUnit.SECONDS.toNanos(GIVE_UP_SECONDS)) {
-                break;
-            }
-            if (round + 1 < ROUNDS) {
-                Thread.sleep(pause(round, failure));
-            }
-        }
-        throw Errors.of(failure);
-    }
-
-    private static boolean mayRetry(Failure failure) {
-        if (failure instanceof Failure.Refused refused) {
-            return switch (refused.reason()) {
-                case "STORE_UNAVAILABLE", "OUTCOME_UNKNOWN", "DRAINING" -> true;
-                default -> false;
-            };
-        }
-        return failure instanceof Failure.Unreachable;
-    }
-
-    private static long pause(int round, Failure failure) {
-        long pause = Math.min(PAUSE_MILLIS << round, PAUSE_MILLIS_MAX);
-        if (failure instanceof Failure.Refused refused && refused.retryDelay() != null) {
-            pause = refused.retryDelay().toMillis();
-        }
-        return (long) (pause * ThreadLocalRandom.current().nextDouble(0.5, 1));
-    }
-
-    private <S extends AbstractStub<S>> S stub(Address address, Function<Channel, S> stubs) {
-        ManagedChannel channel = channel(address);
-        // gRPC waits longer and longer between two attempts to connect; a caller does not.
-        channel.resetConnectBackoff();
-        return ready(stubs.apply(channel));
-    }
-
-    ManagedChannel channel(Address address) {
-        return channels.computeIfAbsent(address, connector::connect);
-    }
-
-    Connector connector() {
-        return connector;
-    }
-
-    Executor executor() {
-        return executor;
-    }
-
-    boolean isClosed() {
-        return isClosed;
-    }
-
-    private <S extends AbstractStub<S>> S ready(S stub) {
-        Metadata headers = new Metadata();
-        String traceparent = TraceContext.traceparent();
-        if (!traceparent.isEmpty()) {
-            headers.put(TRACEPARENT, traceparent);
-        }
-        ClientInterceptor trace = MetadataUtils.newAttachHeadersInterceptor(headers);
-        return connector
-                .authorized(stub)
-                .withInterceptors(trace)
-                .withDeadlineAfter(CALL_TIMEOUT_SECONDS, TimeUnit.SECONDS);
+    Calls calls() {
+        return calls;
     }
 
     void close() {
-        isClosed = true;
-        channels.values().forEach(ManagedChannel::shutdownNow);
+        calls.close();
     }
 }

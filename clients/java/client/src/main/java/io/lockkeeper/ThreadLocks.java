@@ -66,7 +66,7 @@ final class ThreadLocks {
     Holds current(String name) {
         OfThread all =
                 byThread.computeIfAbsent(
-                        thread(), id -> new OfThread(client.newOwner() + "-thread-" + id));
+                        thread(), id -> new OfThread(client.frames().newOwner() + "-thread-" + id));
         return all.byName.computeIfAbsent(name, it -> new Holds(all.owner));
     }
 

@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lockkeeper.ElectionEvent.Kind;
-import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
@@ -18,45 +17,13 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Elections, against a real coordinator. */
-@Timeout(60)
-final class ElectionTest {
+final class ElectionTest extends WithCoordinator {
 
     /** More than the store keeps. */
     private static final int MANY_VALUES = 70;
-
-    private static Coordinator coordinator;
-    private Lockkeeper client;
-    private Lockkeeper other;
-
-    @BeforeAll
-    static void start() throws IOException {
-        coordinator = Coordinator.start();
-    }
-
-    @AfterAll
-    static void stop() {
-        coordinator.close();
-    }
-
-    @BeforeEach
-    void connect() throws InterruptedException {
-        client = Lockkeeper.builder().endpoints(coordinator.url()).clientName("app-1").connect();
-        other = Lockkeeper.connect(coordinator.url()).open();
-    }
-
-    @AfterEach
-    void close() {
-        client.close();
-        other.close();
-    }
 
     /** What an observer has seen. */
     private static final class Seen {

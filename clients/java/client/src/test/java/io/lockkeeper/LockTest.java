@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.Callable;
@@ -13,29 +12,10 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Locks of java.util.concurrent, against a real coordinator. */
-@Timeout(60)
-final class LockTest {
-
-    private static Coordinator coordinator;
-    private static Lockkeeper client;
-
-    @BeforeAll
-    static void start() throws IOException {
-        coordinator = Coordinator.start();
-        client = Lockkeeper.connect(coordinator.url());
-    }
-
-    @AfterAll
-    static void stop() {
-        client.close();
-        coordinator.close();
-    }
+final class LockTest extends WithCoordinator {
 
     private static <T> T inAnotherThread(Callable<T> task) throws Exception {
         FutureTask<T> future = new FutureTask<>(task);

@@ -5,60 +5,17 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Every kind, against a real coordinator. */
-@Timeout(60)
-final class LockkeeperTest {
-
-    private static final AcquireOptions BRIEFLY =
-            AcquireOptions.defaults().waitLimit(Duration.ofMillis(100));
-
-    private static Coordinator coordinator;
-    private Lockkeeper client;
-    private Lockkeeper other;
-
-    @BeforeAll
-    static void start() throws IOException {
-        coordinator = Coordinator.start();
-    }
-
-    @AfterAll
-    static void stop() {
-        coordinator.close();
-    }
-
-    @BeforeEach
-    void connect() throws InterruptedException {
-        client = Lockkeeper.connect(coordinator.url());
-        // Its limits are short, and an acquire without a session also opens one within them.
-        other = Lockkeeper.connect(coordinator.address()).open();
-    }
-
-    @AfterEach
-    void close() {
-        client.close();
-        other.close();
-    }
-
-    private static <T> T soon(CompletableFuture<T> future)
-            throws InterruptedException, ExecutionException, TimeoutException {
-        return future.get(20, TimeUnit.SECONDS);
-    }
+final class LockkeeperTest extends WithCoordinator {
 
     @Test
     void aGrantExcludesOthersUntilItIsClosed() throws Exception {
@@ -66,6 +23,7 @@ final class LockkeeperTest {
         try (Grant grant = client.acquire("grant")) {
             token = grant.fencingToken();
             assertTrue(grant.validFor().toMillis() > 0);
+            assertEquals("Grant[grant]", grant.toString());
             assertFalse(grant.isLost());
             assertEquals(Optional.empty(), other.tryAcquire("grant"));
             NotGrantedException late =
@@ -188,10 +146,10 @@ final class LockkeeperTest {
         Semaphore semaphore = client.semaphore("pool");
         assertEquals(3, semaphore.createIfAbsent(3));
         assertEquals(3, semaphore.createIfAbsent(9));
-        try (Permits permits = semaphore.acquire(2, AcquireOptions.defaults())) {
+        try (Permits permits = semaphore.acquire(2)) {
             assertEquals(2, permits.count());
             assertEquals(1, semaphore.describe().getAvailable());
-            assertEquals(Optional.empty(), other.semaphore("pool").tryAcquire(2, BRIEFLY));
+            assertEquals(Optional.empty(), other.semaphore("pool").tryAcquire(2));
             other.semaphore("pool").acquire().close();
         }
         assertEquals(3, semaphore.describe().getAvailable());
@@ -250,6 +208,15 @@ final class LockkeeperTest {
             assertEquals("try", grant.name());
             assertEquals(Optional.empty(), soon(other.tryAcquireAsync("try", options)));
         }
+    }
+
+    @Test
+    void aTryThatIsCancelledHoldsNothing() throws Exception {
+        CompletableFuture<Optional<Grant>> tried = client.tryAcquireAsync("given", DEFAULTS);
+        if (!tried.cancel(true)) {
+            soon(tried).orElseThrow().close();
+        }
+        other.acquire("given", DEFAULTS.waitLimit(Duration.ofSeconds(10))).close();
     }
 
     @Test

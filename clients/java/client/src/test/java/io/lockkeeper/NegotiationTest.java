@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.lockkeeper.v1.Deadlock;
 import io.lockkeeper.v1.DeadlockedWait;
 import io.lockkeeper.v1.ExplainResponse;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -17,44 +16,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** What callers say to each other about a lock, and deadlocks, against a real coordinator. */
-@Timeout(60)
-final class NegotiationTest {
-
-    private static final AcquireOptions DEFAULTS = AcquireOptions.defaults();
-
-    private static Coordinator coordinator;
-    private Lockkeeper client;
-    private Lockkeeper other;
-
-    @BeforeAll
-    static void start() throws IOException {
-        coordinator = Coordinator.start();
-    }
-
-    @AfterAll
-    static void stop() {
-        coordinator.close();
-    }
-
-    @BeforeEach
-    void connect() throws InterruptedException {
-        client = Lockkeeper.connect(coordinator.url()).open();
-        other = Lockkeeper.builder().endpoints(coordinator.url()).clientName("deploy").connect();
-    }
-
-    @AfterEach
-    void close() {
-        client.close();
-        other.close();
-    }
+final class NegotiationTest extends WithCoordinator {
 
     // --- hold_at_least
 
@@ -74,6 +39,40 @@ final class NegotiationTest {
             Duration took = Duration.ofNanos(System.nanoTime() - begun);
             assertTrue(took.compareTo(least) >= 0, took.toString());
         }
+    }
+
+    @Test
+    void aLockStaysClosedAfterALossAndNotAfterARelease() throws Exception {
+        Duration delay = Duration.ofSeconds(2);
+        AcquireOptions delayed = DEFAULTS.lockDelay(delay);
+        AcquireOptions options = delayed.lease(Duration.ofSeconds(1));
+        for (boolean waits : List.of(true, false)) {
+            Grant lost =
+                    waits
+                            ? client.acquire("delay", options)
+                            : client.tryAcquire("delay", options).orElseThrow();
+            long begun = System.nanoTime();
+            assertEquals(LossReason.EXPIRED, soon(lost.lost().toCompletableFuture()).reason());
+            assertEquals(Optional.empty(), other.tryAcquire("delay"));
+            Grant next = other.acquire("delay", delayed);
+            Duration took = Duration.ofNanos(System.nanoTime() - begun);
+            assertTrue(took.compareTo(delay) > 0, took.toString());
+            next.close();
+            client.tryAcquire("delay").orElseThrow().close();
+        }
+    }
+
+    @Test
+    void aDelayThatCannotBeIsRefused() {
+        AcquireOptions options = DEFAULTS.lockDelay(Duration.ofSeconds(1));
+        var fails = MisconfiguredException.class;
+        var several = assertThrows(fails, () -> client.acquireAll(List.of("a", "b"), options));
+        assertEquals("lockDelay: only one lock can have it", several.getMessage());
+        assertThrows(fails, () -> client.semaphore("s").acquire(1, options));
+        assertThrows(fails, () -> DEFAULTS.lockDelay(Duration.ofSeconds(-1)));
+        AcquireOptions reader = options.mode(LockMode.READ);
+        var refused = assertThrows(RefusedException.class, () -> client.acquire("a", reader));
+        assertEquals(Optional.of("INVALID_LOCK_DELAY"), refused.reason());
     }
 
     @Test

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lockkeeper.SessionEvent.Kind;
 import io.lockkeeper.v1.Note;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -15,19 +14,11 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Notes of holders, and forced releases with a grace period, against a real coordinator. */
-@Timeout(60)
-final class NotesTest {
+final class NotesTest extends WithCoordinator {
 
-    private static final AcquireOptions BRIEFLY =
-            AcquireOptions.defaults().waitLimit(Duration.ofMillis(50));
     private static final AcquireOptions NOTED =
             AcquireOptions.defaults().reason("release 1.4").label("team", "web").label("run", "7");
     private static final Note NOTE =
@@ -37,33 +28,11 @@ final class NotesTest {
                     .putLabels("run", "7")
                     .build();
 
-    private static Coordinator coordinator;
     private final LinkedBlockingQueue<SessionEvent> waits = new LinkedBlockingQueue<>();
-    private Lockkeeper client;
 
-    @BeforeAll
-    static void start() throws IOException {
-        coordinator = Coordinator.start();
-    }
-
-    @AfterAll
-    static void stop() {
-        coordinator.close();
-    }
-
-    @BeforeEach
-    void connect() throws InterruptedException {
-        client =
-                Lockkeeper.builder()
-                        .endpoints(coordinator.url())
-                        .onSessionEvent(it -> waits.addAll(isWait(it) ? List.of(it) : List.of()))
-                        .connect()
-                        .open();
-    }
-
-    @AfterEach
-    void close() {
-        client.close();
+    @Override
+    LockkeeperBuilder configure(LockkeeperBuilder builder) {
+        return builder.onSessionEvent(it -> waits.addAll(isWait(it) ? List.of(it) : List.of()));
     }
 
     private static boolean isWait(SessionEvent event) {

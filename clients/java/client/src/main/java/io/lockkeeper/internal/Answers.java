@@ -173,6 +173,7 @@ final class Answers {
     private static List<Holding> granted(SessionResponse answer) {
         return switch (answer.getResponseCase()) {
             case GRANTED -> List.of(Holding.of(answer.getGranted()));
+            case CLAIMED -> List.of(Holding.of(answer.getClaimed().getGrant()));
             case GRANTED_ALL -> Holding.ofLocks(answer.getGrantedAll().getGrantsList());
             case PERMITS_GRANTED -> List.of(Holding.of(answer.getPermitsGranted()));
             case TRIED ->

@@ -49,6 +49,7 @@ final class Requests {
             case ACQUIRE_ALL -> changed.getAcquireAllBuilder().setWaitTimeout(left);
             case ACQUIRE_PERMITS -> changed.getAcquirePermitsBuilder().setWaitTimeout(left);
             case AWAIT_LATCH -> changed.getAwaitLatchBuilder().setWaitTimeout(left);
+            case AWAIT_FREE -> changed.getAwaitFreeBuilder().setWaitTimeout(left);
             default -> {
                 return frame;
             }
@@ -59,7 +60,7 @@ final class Requests {
     /** Whether it waits, and so can be cancelled. */
     static boolean waits(SessionRequest frame) {
         return switch (frame.getRequestCase()) {
-            case ACQUIRE, ACQUIRE_ALL, ACQUIRE_PERMITS, AWAIT_LATCH -> true;
+            case ACQUIRE, ACQUIRE_ALL, ACQUIRE_PERMITS, AWAIT_LATCH, AWAIT_FREE -> true;
             default -> false;
         };
     }
@@ -133,6 +134,7 @@ final class Requests {
             case ACQUIRE_PERMITS -> frame.getAcquirePermits().getName();
             case TRY_ACQUIRE_PERMITS -> frame.getTryAcquirePermits().getName();
             case AWAIT_LATCH -> frame.getAwaitLatch().getName();
+            case AWAIT_FREE -> frame.getAwaitFree().getName();
             default -> locks(frame).stream().map(Grant::getName).collect(Collectors.joining(", "));
         };
     }

@@ -59,6 +59,11 @@ record Command(JsonObject fields) {
         options = maybeText("owner").map(options::owner).orElse(options);
         options = maybeMillis("wait_ms").map(options::waitLimit).orElse(options);
         options = maybeMillis("lease_ms").map(options::lease).orElse(options);
+        options = maybeText("reason").map(options::reason).orElse(options);
+        var labels = maybe("labels", JsonElement::getAsJsonObject).orElseGet(JsonObject::new);
+        for (String key : labels.keySet()) {
+            options = options.label(key, labels.get(key).getAsString());
+        }
         return maybe("min_replica_acks", JsonElement::getAsInt)
                 .map(options::minReplicaAcks)
                 .orElse(options);

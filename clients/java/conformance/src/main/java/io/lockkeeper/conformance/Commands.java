@@ -6,6 +6,7 @@ import io.lockkeeper.Grant;
 import io.lockkeeper.Grants;
 import io.lockkeeper.Held;
 import io.lockkeeper.Latch;
+import io.lockkeeper.Leadership;
 import io.lockkeeper.Lockkeeper;
 import io.lockkeeper.LockkeeperBuilder;
 import io.lockkeeper.Permits;
@@ -13,6 +14,7 @@ import io.lockkeeper.Semaphore;
 import io.lockkeeper.SessionEvent;
 import io.lockkeeper.SessionlessLocks;
 import io.lockkeeper.Tls;
+import io.lockkeeper.YieldRequest;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -50,7 +52,8 @@ final class Commands {
                 client.close();
                 yield new JsonObject();
             }
-            case "acquire", "acquire_all", "acquire_permits" -> keep(command, acquire(command));
+            case "acquire", "acquire_all", "acquire_permits", "campaign" ->
+                    keep(command, acquire(command));
             case "try_acquire", "try_acquire_all", "try_acquire_permits" ->
                     keep(command, tryAcquire(command).orElseThrow(() -> new Busy(command)));
             case "release" -> {
@@ -66,6 +69,13 @@ final class Commands {
                     held.renew();
                 }
                 yield describe(held);
+            }
+            case "proclaim" -> {
+                Leadership leadership = (Leadership) guard(command);
+                JsonObject answer = new JsonObject();
+                String revision = Long.toUnsignedString(leadership.proclaim(command.text("value")));
+                answer.addProperty("revision", revision);
+                yield answer;
             }
             case "state" -> {
                 JsonObject state = describe(guard(command));
@@ -138,6 +148,9 @@ final class Commands {
     private Held acquire(Command command) throws InterruptedException {
         return switch (command.action()) {
             case "acquire_all" -> client.acquireAll(command.texts("names"), command.options());
+            case "campaign" ->
+                    client.election(command.name())
+                            .campaign(command.text("value"), command.options());
             case "acquire_permits" ->
                     client.semaphore(command.name())
                             .acquire(command.number("permits"), command.options());
@@ -171,7 +184,18 @@ final class Commands {
                     line.addProperty("detail", loss.detail());
                     driver.print(line);
                 });
+        held.onYieldRequested(this::onYieldRequested);
         return described;
+    }
+
+    private void onYieldRequested(YieldRequest request) {
+        JsonObject line = new JsonObject();
+        line.addProperty("event", "yield_requested");
+        line.addProperty("name", request.name());
+        line.addProperty("by", request.by());
+        line.addProperty("reason", request.reason());
+        line.addProperty("preempts", request.preempts());
+        driver.print(line);
     }
 
     private Held guard(Command command) {
@@ -181,7 +205,9 @@ final class Commands {
     private static JsonObject describe(Held held) {
         JsonObject guard = new JsonObject();
         guard.addProperty("valid_ms", held.validFor().toMillis());
-        if (held instanceof Grant grant) {
+        if (held instanceof Leadership leadership) {
+            guard.addProperty("fencing_token", Long.toUnsignedString(leadership.term()));
+        } else if (held instanceof Grant grant) {
             String token = Long.toUnsignedString(grant.fencingToken());
             guard.addProperty("fencing_token", token);
         } else if (held instanceof Grants grants) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// An entry of a list: a name, its kind and its holders.
-pub(super) fn listed_lock(seen: LockSeen) -> Value {
+pub(crate) fn listed_lock(seen: LockSeen) -> Value {
     match seen {
         LockSeen::Lock(kind, seen) => {
             let mut lock = described(&seen);
@@ -32,7 +32,7 @@ pub(super) fn listed_lock(seen: LockSeen) -> Value {
     }
 }
 
-pub(super) fn described_semaphore(seen: &SemaphoreDescription) -> Value {
+pub(crate) fn described_semaphore(seen: &SemaphoreDescription) -> Value {
     json!({
         "name": seen.name.public(),
         "totalPermits": seen.total,
@@ -44,7 +44,7 @@ pub(super) fn described_semaphore(seen: &SemaphoreDescription) -> Value {
     })
 }
 
-pub(super) fn described_latch(seen: &LatchDescription) -> Value {
+pub(crate) fn described_latch(seen: &LatchDescription) -> Value {
     json!({
         "name": seen.name.public(),
         "count": seen.count,
@@ -53,7 +53,7 @@ pub(super) fn described_latch(seen: &LatchDescription) -> Value {
     })
 }
 
-pub(super) fn described(seen: &Description) -> Value {
+pub(crate) fn described(seen: &Description) -> Value {
     json!({
         "name": seen.name.public(),
         "mode": seen.mode.map(Mode::name),
@@ -66,7 +66,7 @@ pub(super) fn described(seen: &Description) -> Value {
     })
 }
 
-pub(super) fn listed_session(seen: &SessionSeen) -> Value {
+pub(crate) fn listed_session(seen: &SessionSeen) -> Value {
     let left = |until: Instant| millis(until.saturating_duration_since(Instant::now()));
     json!({
         "sessionDigest": seen.digest,
@@ -83,8 +83,19 @@ pub(super) fn listed_session(seen: &SessionSeen) -> Value {
     })
 }
 
+/// A session of a coordinator, with what it holds and waits for; null if it is not there.
+pub(crate) fn session(coordinator: &Coordinator, digest: &str) -> Value {
+    let Some(session) = coordinator.session(digest) else {
+        return Value::Null;
+    };
+    let mut shown = listed_session(&session.seen);
+    shown["holdings"] = session.holdings.iter().map(standing).collect();
+    shown["waits"] = session.waits.iter().map(standing).collect();
+    shown
+}
+
 /// A holding or a wait of a session.
-pub(super) fn standing(seen: &Standing) -> Value {
+pub(crate) fn standing(seen: &Standing) -> Value {
     let mut shown = event(&seen.event, "");
     let left = |until: Instant| millis(until.saturating_duration_since(Instant::now()));
     shown["sinceMs"] = millis(seen.since.elapsed()).into();
@@ -93,7 +104,7 @@ pub(super) fn standing(seen: &Standing) -> Value {
 }
 
 /// The name and data of a watcher's event.
-pub(super) fn watched(coordinator: &Coordinator, told: &Watched) -> (&'static str, Value) {
+pub(crate) fn watched(coordinator: &Coordinator, told: &Watched) -> (&'static str, Value) {
     match told {
         Watched::Delta(event) => ("delta", delta(coordinator, event)),
         Watched::Snapshot {
@@ -113,7 +124,7 @@ fn delta(coordinator: &Coordinator, told: &Event) -> Value {
 }
 
 /// An event of an owner whose session has this client name.
-pub(super) fn event(event: &Event, client_name: &str) -> Value {
+pub(crate) fn event(event: &Event, client_name: &str) -> Value {
     let lost = match &event.what {
         What::Lost(reason) => Some(reason),
         _ => None,
@@ -134,7 +145,7 @@ pub(super) fn event(event: &Event, client_name: &str) -> Value {
     })
 }
 
-pub(super) fn what_name(what: &What) -> &'static str {
+pub(crate) fn what_name(what: &What) -> &'static str {
     match what {
         What::Granted => "granted",
         What::Released => "released",
@@ -193,11 +204,11 @@ fn permit_waiter(seen: &PermitWaiterSeen) -> Value {
     })
 }
 
-pub(super) fn digest(owner: &Owner) -> Option<String> {
+pub(crate) fn digest(owner: &Owner) -> Option<String> {
     owner.session.as_ref().map(SessionId::digest)
 }
 
-pub(super) fn kind_name(kind: NameKind) -> &'static str {
+pub(crate) fn kind_name(kind: NameKind) -> &'static str {
     match kind {
         NameKind::Lock => "lock",
         NameKind::ReadWriteLock => "readWriteLock",
@@ -206,6 +217,6 @@ pub(super) fn kind_name(kind: NameKind) -> &'static str {
     }
 }
 
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,19 +1,12 @@
-//! The last events of the coordinator, as JSON.
+//! The last events, as JSON.
 
-use axum::{
-    Json,
-    extract::{Query, State},
-};
-use lockkeeper_coordinator::Recorded;
+use std::cmp::Reverse;
+
+use lockkeeper_coordinator::{Coordinator, Recorded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    Admin,
-    failure::Failure,
-    guard::Caller,
-    json::{digest, event, kind_name, what_name},
-};
+use super::json::{digest, event, kind_name, what_name};
 
 /// Default and maximum events of an answer.
 const EVENTS: usize = 200;
@@ -22,7 +15,7 @@ const EVENTS_MAX: usize = 10_000;
 /// Which events are wanted; what is empty restricts nothing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// The whole name.
     name: String,
     prefix: String,
@@ -42,31 +35,45 @@ pub(super) struct Wanted {
     limit: usize,
 }
 
-pub(super) async fn history(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(wanted): Query<Wanted>,
-) -> Result<Json<Value>, Failure> {
-    let names = if wanted.name.is_empty() {
-        &wanted.prefix
-    } else {
-        &wanted.name
-    };
-    caller.looks(&admin, "History", names)?;
-    let limit = match wanted.limit {
-        0 => EVENTS,
-        asked => asked.min(EVENTS_MAX),
-    };
-    let last = admin.coordinator.last_event();
-    let recent = admin.coordinator.recent();
+/// The kept events of a coordinator, newest first.
+pub(super) fn history(coordinator: &Coordinator, wanted: &Wanted) -> Value {
+    let last = coordinator.last_event();
+    let recent = coordinator.recent();
     let newer = recent.take_while(|it| it.number > wanted.after);
     let mut found = newer.filter(|it| wanted.takes(it));
-    let events: Vec<Value> = found.by_ref().take(limit).map(|it| shown(&it)).collect();
-    Ok(Json(json!({
+    let events: Vec<Value> = found
+        .by_ref()
+        .take(wanted.limit())
+        .map(|it| shown(&it))
+        .collect();
+    json!({
         "events": events,
         "lastNumber": last,
         "more": found.next().is_some(),
-    })))
+    })
+}
+
+/// The same of several coordinators by name, this one first.
+pub(super) fn together(wanted: &Wanted, answers: Vec<(String, Value)>) -> Value {
+    let number = answers.first().map(|(_, own)| own["lastNumber"].clone());
+    let (mut events, mut more) = (Vec::new(), false);
+    for (name, mut answer) in answers {
+        more |= answer["more"] == true;
+        let Value::Array(part) = answer["events"].take() else {
+            continue;
+        };
+        events.extend(part.into_iter().map(|mut event| {
+            if !name.is_empty() {
+                event["coordinator"] = name.as_str().into();
+            }
+            event
+        }));
+    }
+    // Stable, because the events of one coordinator are in order.
+    events.sort_by_key(|it: &Value| Reverse(it["at"].as_u64()));
+    more |= events.len() > wanted.limit();
+    events.truncate(wanted.limit());
+    json!({ "events": events, "lastNumber": number, "more": more })
 }
 
 /// An event with its number and its moment.
@@ -80,6 +87,27 @@ pub(super) fn shown(recorded: &Recorded) -> Value {
 // === impl Wanted ===
 
 impl Wanted {
+    /// What the wanted names begin with.
+    pub(super) fn names(&self) -> &str {
+        if self.name.is_empty() {
+            &self.prefix
+        } else {
+            &self.name
+        }
+    }
+
+    /// Whether numbers are given: each coordinator counts its own events.
+    pub(super) fn is_of_one_coordinator(&self) -> bool {
+        self.after > 0 || self.before.is_some()
+    }
+
+    fn limit(&self) -> usize {
+        match self.limit {
+            0 => EVENTS,
+            asked => asked.min(EVENTS_MAX),
+        }
+    }
+
     fn takes(&self, recorded: &Recorded) -> bool {
         let Recorded {
             number,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::json::millis;
 
-pub(super) fn session(seen: &SessionSummary) -> Value {
+pub(crate) fn session(seen: &SessionSummary) -> Value {
     let address = Some(&seen.peer_address).filter(|address| !address.is_empty());
     json!({
         "sessionDigest": seen.session_digest,
@@ -23,7 +23,7 @@ pub(super) fn session(seen: &SessionSummary) -> Value {
     })
 }
 
-pub(super) fn coordinator(seen: &CoordinatorSummary) -> Value {
+pub(crate) fn coordinator(seen: &CoordinatorSummary) -> Value {
     json!({
         "coordinator": seen.coordinator,
         "version": seen.version,
@@ -35,7 +35,7 @@ pub(super) fn coordinator(seen: &CoordinatorSummary) -> Value {
     })
 }
 
-pub(super) fn unasked(coordinator: &UnaskedCoordinator) -> Value {
+pub(crate) fn unasked(coordinator: &UnaskedCoordinator) -> Value {
     json!({
         "coordinator": coordinator.coordinator,
         "version": coordinator.version,

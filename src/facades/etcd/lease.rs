@@ -1,0 +1,123 @@
+//! `etcdserverpb.Lease`.
+
+use futures::{StreamExt as _, stream::BoxStream};
+use lockkeeper_coordinator::Error;
+use tokio::time::Instant;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{
+    etcdserverpb::{
+        LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+        LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse,
+        LeaseStatus, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, lease_server,
+    },
+    key::{header, key},
+    leases::Leases,
+};
+use crate::{Door, door::account};
+
+/// What the time to live of a lease is that does not exist.
+const NO_LEASE: i64 = -1;
+
+/// Serves `etcdserverpb.Lease`.
+#[derive(Clone, Debug)]
+pub(super) struct LeaseService {
+    door: Door,
+    leases: Leases,
+}
+
+// === impl LeaseService ===
+
+impl LeaseService {
+    pub(super) fn new(door: Door, leases: Leases) -> Self {
+        Self { door, leases }
+    }
+}
+
+#[tonic::async_trait]
+impl lease_server::Lease for LeaseService {
+    type LeaseKeepAliveStream = BoxStream<'static, Result<LeaseKeepAliveResponse, Status>>;
+
+    async fn lease_grant(
+        &self,
+        request: Request<LeaseGrantRequest>,
+    ) -> Result<Response<LeaseGrantResponse>, Status> {
+        let account = account(request.extensions());
+        self.door.admit(&account, "LeaseGrant", "")?;
+        let LeaseGrantRequest { ttl, id } = request.into_inner();
+        let held = self.leases.grant(&self.door, &account, (id, ttl))?;
+        Ok(Response::new(LeaseGrantResponse {
+            header: Some(header(0)),
+            id: held.id,
+            ttl: seconds(held.ttl),
+            error: String::new(),
+        }))
+    }
+
+    async fn lease_revoke(
+        &self,
+        request: Request<LeaseRevokeRequest>,
+    ) -> Result<Response<LeaseRevokeResponse>, Status> {
+        let account = account(request.extensions());
+        let id = request.get_ref().id;
+        self.leases.revoke(&self.door, &account, id).await?;
+        Ok(Response::new(LeaseRevokeResponse {
+            header: Some(header(0)),
+        }))
+    }
+
+    /// Each message counts as a request of its caller. A lease that has ended has no time to live.
+    async fn lease_keep_alive(
+        &self,
+        request: Request<Streaming<LeaseKeepAliveRequest>>,
+    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        let account = account(request.extensions());
+        let (leases, status) = (self.leases.clone(), self.door.status);
+        let answers = request.into_inner().map(move |asked| {
+            let id = asked?.id;
+            let counted = account.request().map_err(Error::from);
+            counted.map_err(|error| status(&error))?;
+            Ok(LeaseKeepAliveResponse {
+                header: Some(header(0)),
+                id,
+                ttl: leases.keep_alive(&account, id).map_or(0, seconds),
+            })
+        });
+        Ok(Response::new(answers.boxed()))
+    }
+
+    async fn lease_time_to_live(
+        &self,
+        request: Request<LeaseTimeToLiveRequest>,
+    ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
+        let account = account(request.extensions());
+        let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
+        let held = self.leases.find(&account, id);
+        let names = held.iter().filter(|_| keys);
+        let names = names.flat_map(|held| held.stream.names());
+        Ok(Response::new(LeaseTimeToLiveResponse {
+            header: Some(header(0)),
+            id,
+            keys: names.map(|name| key(name.public(), id)).collect(),
+            ttl: held.as_ref().map_or(NO_LEASE, |held| {
+                seconds(held.until.saturating_duration_since(Instant::now()))
+            }),
+            granted_ttl: held.map_or(0, |held| seconds(held.ttl)),
+        }))
+    }
+
+    async fn lease_leases(
+        &self,
+        request: Request<LeaseLeasesRequest>,
+    ) -> Result<Response<LeaseLeasesResponse>, Status> {
+        let own = self.leases.of(&account(request.extensions()));
+        Ok(Response::new(LeaseLeasesResponse {
+            header: Some(header(0)),
+            leases: own.into_iter().map(|id| LeaseStatus { id }).collect(),
+        }))
+    }
+}
+
+fn seconds(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,214 @@
+//! The leases of one coordinator. Each is a session without a stream of a client: keepalives move
+//! its end, and a task closes it at the end, which releases its locks.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
+
+use lockkeeper_access::{Account, Identity};
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_coordinator::{
+    Acquire, Invalid, Lease, LockName, Mode, OnDisconnect, Owner, PeerAddress, Stream,
+};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
+use tonic::Status;
+
+use super::refused::{lease_exists, no_lease, refused};
+use crate::Door;
+
+/// The leases by id. Those of other identities are others, whatever their ids.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leases(Arc<Mutex<HashMap<Key, Held>>>);
+
+type Key = (Identity, i64);
+
+/// A lease that has not ended.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) id: i64,
+    pub(super) ttl: Duration,
+    pub(super) until: Instant,
+    pub(super) stream: Arc<Stream>,
+}
+
+/// The client names of leases begin with this. The id behind it is read by observers of elections.
+const CLIENT_NAME: &str = "etcd-lease/";
+
+/// The lease of a leader by its client name; 0 if it campaigned otherwise.
+pub(super) fn lease_of(client_name: &str) -> i64 {
+    let id = client_name.strip_prefix(CLIENT_NAME);
+    id.and_then(|id| i64::from_str_radix(id, 16).ok())
+        .unwrap_or_default()
+}
+
+// === impl Leases ===
+
+impl Leases {
+    /// Grants a lease of `ttl` seconds, or of the shortest one allowed if that is longer. The id is
+    /// random if the caller chose none.
+    pub(super) fn grant(
+        &self,
+        door: &Door,
+        account: &Account,
+        (id, ttl): (i64, i64),
+    ) -> Result<Held, Status> {
+        let limits = door.coordinator.limits();
+        let invalid = |field, why: &str| refused(door, &Invalid::new(field, why).into());
+        let seconds = u64::try_from(ttl).ok().filter(|seconds| *seconds > 0);
+        let seconds = seconds.ok_or_else(|| invalid("TTL", "must be at least 1"))?;
+        if id < 0 {
+            return Err(invalid("ID", "must not be negative"));
+        }
+        let min = limits.lease_min;
+        let shortest = Duration::from_secs(min.as_secs() + u64::from(min.subsec_nanos() > 0));
+        let ttl = Duration::from_secs(seconds).max(shortest);
+        let lease = Lease::named("TTL", ttl, limits).map_err(|it| refused(door, &it.into()))?;
+        let mut leases = self.0.lock();
+        let id = match id {
+            0 => rand::random_range(1..=i64::MAX),
+            id => id,
+        };
+        let Entry::Vacant(place) = leases.entry((account.identity().clone(), id)) else {
+            return Err(lease_exists(door));
+        };
+        let client_name = format!("{CLIENT_NAME}{id:x}");
+        let keep = OnDisconnect::Keep;
+        let opened = door
+            .coordinator
+            .open(account.clone(), Some(lease), client_name, keep);
+        let stream = Arc::new(opened.map_err(|error| refused(door, &error))?.stream);
+        if let Some(peer) = account.peer() {
+            stream.comes_from(PeerAddress::Tcp(peer));
+        }
+        let until = Instant::now() + ttl;
+        let held = Held {
+            id,
+            ttl,
+            until,
+            stream,
+        };
+        let key = place.key().clone();
+        place.insert(held.clone());
+        let (leases, stream) = (self.clone(), Arc::clone(&held.stream));
+        spawn_detached("etcd-lease", async move { leases.run(key, &stream).await });
+        Ok(held)
+    }
+
+    /// A lease of the caller that has not ended.
+    pub(super) fn get(&self, door: &Door, account: &Account, id: i64) -> Result<Held, Status> {
+        if id == 0 {
+            let why = "must be that of a LeaseGrant: a lock is held by a lease, and ends with it";
+            return Err(refused(door, &Invalid::new("lease", why).into()));
+        }
+        let held = self.find(account, id);
+        held.ok_or_else(|| no_lease(door))
+    }
+
+    pub(super) fn find(&self, account: &Account, id: i64) -> Option<Held> {
+        let leases = self.0.lock();
+        let held = leases.get(&(account.identity().clone(), id));
+        held.filter(|held| held.until > Instant::now()).cloned()
+    }
+
+    /// Moves the end of a lease. None if it has ended.
+    pub(super) fn keep_alive(&self, account: &Account, id: i64) -> Option<Duration> {
+        let (mut leases, now) = (self.0.lock(), Instant::now());
+        let held = leases.get_mut(&(account.identity().clone(), id))?;
+        if held.until <= now {
+            return None;
+        }
+        held.until = now + held.ttl;
+        Some(held.ttl)
+    }
+
+    /// Ends a lease and releases its locks. Returns when the store has answered.
+    pub(super) async fn revoke(
+        &self,
+        door: &Door,
+        account: &Account,
+        id: i64,
+    ) -> Result<(), Status> {
+        let held = self.0.lock().remove(&(account.identity().clone(), id));
+        let held = held.ok_or_else(|| no_lease(door))?;
+        held.stream.close().await;
+        Ok(())
+    }
+
+    /// The leases of the caller.
+    pub(super) fn of(&self, account: &Account) -> Vec<i64> {
+        let leases = self.0.lock();
+        let own = leases.keys();
+        let own = own.filter(|(identity, _)| identity == account.identity());
+        let mut own: Vec<i64> = own.map(|(_, id)| *id).collect();
+        own.sort_unstable();
+        own
+    }
+
+    /// Closes the session when the lease has ended, and forgets the lease when the session has.
+    async fn run(self, key: Key, stream: &Stream) {
+        while let Some(until) = self.end_of(&key) {
+            let ended = async { while stream.notice().await.is_ok() {} };
+            tokio::select! {
+                biased;
+                () = stream.superseded().cancelled() => break,
+                () = ended => break,
+                () = sleep_until(until) => {}
+            }
+        }
+        self.forget(&key, stream);
+        stream.close().await;
+    }
+
+    /// When the lease ends; none if it has ended. No keepalive moves the end of one that has.
+    fn end_of(&self, key: &Key) -> Option<Instant> {
+        let until = self.0.lock().get(key)?.until;
+        (until > Instant::now()).then_some(until)
+    }
+
+    fn forget(&self, key: &Key, stream: &Stream) {
+        let mut leases = self.0.lock();
+        if leases
+            .get(key)
+            .is_some_and(|held| held.stream.id() == stream.id())
+        {
+            leases.remove(key);
+        }
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    /// The owner of what the lease holds.
+    pub(super) fn owner(&self, door: &Door) -> Result<Owner, Status> {
+        let (session, limits) = (self.stream.id().clone(), door.coordinator.limits());
+        Owner::in_session(session, "", limits).map_err(|it| refused(door, &it.into()))
+    }
+
+    /// A request for the FAIR lock of a name, as long as it takes. (etcd's locks are granted in the
+    /// order of asking.)
+    pub(super) fn acquire(
+        &self,
+        door: &Door,
+        account: &Account,
+        name: LockName,
+    ) -> Result<Acquire, Status> {
+        Ok(Acquire {
+            name,
+            mode: Mode::Fair,
+            owner: self.owner(door)?,
+            lease: None,
+            wait: None,
+            request_id: None,
+            min_replica_acks: 0,
+            note: None,
+            hold_at_least: None,
+            lock_delay: None,
+            end_on_deadlock: false,
+            account: account.clone(),
+        })
+    }
+}

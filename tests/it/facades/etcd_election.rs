@@ -1,0 +1,155 @@
+//! etcd's elections.
+
+use lockkeeper_facades::etcd::v3electionpb::{
+    CampaignRequest, LeaderKey, LeaderRequest, LeaderResponse, ProclaimRequest, ResignRequest,
+    election_client::ElectionClient,
+};
+use lockkeeper_testkit::client::Caller;
+use tonic::{Code, Status, Streaming};
+
+use super::etcd::{Etcd, NO_LEASE, world};
+use crate::support::client::expect_status;
+
+const NAME: &str = "workers";
+
+struct Election(ElectionClient<Caller>);
+
+impl Election {
+    fn of(etcd: &Etcd) -> Self {
+        Self(ElectionClient::new(etcd.caller.clone()))
+    }
+
+    async fn campaign(&mut self, lease: i64, value: &[u8]) -> Result<LeaderKey, Status> {
+        let elected = self.0.campaign(CampaignRequest {
+            name: NAME.into(),
+            lease,
+            value: value.to_vec(),
+        });
+        Ok(elected.await?.into_inner().leader.unwrap())
+    }
+
+    async fn proclaim(&mut self, leader: &LeaderKey, value: &str) -> Result<(), Status> {
+        let (leader, value) = (Some(leader.clone()), value.into());
+        let proclaimed = self.0.proclaim(ProclaimRequest { leader, value });
+        proclaimed.await.map(drop)
+    }
+
+    async fn resign(&mut self, leader: &LeaderKey) {
+        let leader = Some(leader.clone());
+        self.0.resign(ResignRequest { leader }).await.unwrap();
+    }
+
+    async fn leader(&mut self) -> Result<Leads, Status> {
+        let leader = self.0.leader(LeaderRequest { name: NAME.into() }).await?;
+        Ok(leads(leader.into_inner()))
+    }
+
+    async fn observe(&mut self) -> Streaming<LeaderResponse> {
+        let observed = self.0.observe(LeaderRequest { name: NAME.into() }).await;
+        observed.unwrap().into_inner()
+    }
+}
+
+/// The value, the term and the lease.
+type Leads = (String, i64, i64);
+
+fn leads(response: LeaderResponse) -> Leads {
+    let kv = response.kv.unwrap();
+    assert_eq!(response.header.unwrap().revision, kv.mod_revision);
+    let value = String::from_utf8(kv.value).unwrap();
+    (value, kv.create_revision, kv.lease)
+}
+
+async fn next(observed: &mut Streaming<LeaderResponse>) -> Leads {
+    leads(observed.message().await.unwrap().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaders_follow_each_other_and_observers_see_them() {
+    let (world, _client, mut etcd) = world().await;
+    let (mut one, mut other) = (Election::of(&etcd), Election::of(&etcd));
+    let (first, second) = (etcd.grant(60).await, etcd.grant(60).await);
+    let refused = one.leader().await.unwrap_err();
+    assert_eq!(refused.message(), "election: no leader");
+    let mut observed = one.observe().await;
+
+    let leader = one.campaign(first, b"one").await.unwrap();
+    assert_eq!(leader.key, format!("{NAME}/{first:x}").into_bytes());
+    assert_eq!(
+        next(&mut observed).await,
+        ("one".to_owned(), leader.rev, first)
+    );
+    let (then, ()) = tokio::join!(other.campaign(second, b"other"), async {
+        world.until_waiting(0, 1).await;
+        one.proclaim(&leader, "one, again").await.unwrap();
+        let again = ("one, again".to_owned(), leader.rev, first);
+        assert_eq!(one.leader().await.unwrap(), again);
+        assert_eq!(next(&mut observed).await, again);
+        one.resign(&leader).await;
+    });
+    let then = then.unwrap();
+    assert!(then.rev > leader.rev);
+    assert_eq!(
+        next(&mut observed).await,
+        ("other".to_owned(), then.rev, second)
+    );
+
+    let refused = one.proclaim(&leader, "late").await.unwrap_err();
+    expect_status(&refused, Code::FailedPrecondition, "NOT_OWNER");
+    assert_eq!(refused.message(), "election: not leader");
+    one.resign(&leader).await;
+    let other_leads = ("other".to_owned(), then.rev, second);
+    assert_eq!(
+        one.leader().await.unwrap(),
+        other_leads,
+        "a former leader resigned"
+    );
+    etcd.revoke(second).await.unwrap();
+    let refused = one.leader().await.unwrap_err();
+    assert_eq!(refused.message(), "election: no leader");
+    etcd.revoke(first).await.unwrap();
+    drop(observed);
+    world.expect_nothing_left(&[NAME]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_resignation_ends_what_a_lease_has_campaigned_for_twice() {
+    let (world, _client, mut etcd) = world().await;
+    let mut election = Election::of(&etcd);
+    let lease = etcd.grant(60).await;
+    let leader = election.campaign(lease, b"a").await.unwrap();
+    assert_eq!(election.campaign(lease, b"b").await.unwrap(), leader);
+    assert_eq!(election.leader().await.unwrap().0, "b");
+    election.resign(&leader).await;
+    assert!(election.leader().await.is_err());
+    etcd.revoke(lease).await.unwrap();
+    world.expect_nothing_left(&[NAME]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_is_refused_by_field() {
+    let (_world, _client, mut etcd) = world().await;
+    let mut election = Election::of(&etcd);
+    let lease = etcd.grant(60).await;
+    for value in [&b"\xff"[..], b"two\nlines"] {
+        let refused = election.campaign(lease, value).await.unwrap_err();
+        expect_status(&refused, Code::InvalidArgument, "INVALID_VALUE");
+    }
+    let refused = election.campaign(0, b"x").await.unwrap_err();
+    expect_status(&refused, Code::InvalidArgument, "INVALID_LEASE");
+    let refused = election.campaign(77, b"x").await.unwrap_err();
+    assert_eq!(refused.message(), NO_LEASE);
+    let value = b"x".to_vec();
+    let refused = election
+        .0
+        .proclaim(ProclaimRequest {
+            leader: None,
+            value,
+        })
+        .await;
+    expect_status(
+        &refused.unwrap_err(),
+        Code::InvalidArgument,
+        "INVALID_LEADER",
+    );
+}

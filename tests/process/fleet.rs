@@ -1,0 +1,144 @@
+//! The consoles of several coordinators: each shows what all of them know.
+
+use lockkeeper_api::pb::LockMode;
+use serde_json::Value;
+
+use crate::{
+    coordinator::Coordinator,
+    redis_server::{RedisServer, eventually},
+    steps::{lockkeeper, settings_on},
+    telemetry::http::get,
+};
+
+/// A page of the console, as JSON.
+async fn page(coordinator: &Coordinator, path: &str) -> Value {
+    let address = coordinator.admin_address().await;
+    let path = format!("/api/v1/{path}");
+    let request = get(address, &path, "application/json").await;
+    serde_json::from_str(&request.1).unwrap_or_else(|error| panic!("{error}: {request:?}"))
+}
+
+fn list<'a>(page: &'a Value, field: &str) -> &'a [Value] {
+    page[field].as_array().unwrap()
+}
+
+async fn two_that_know_each_other() -> (RedisServer, Coordinator, Coordinator) {
+    let redis = RedisServer::start().await;
+    let settings = settings_on(&redis.url())
+        .with("store.call_timeout", "2s")
+        .with("fleet.address", "127.0.0.1")
+        .with("admin.listen", "127.0.0.1:0")
+        .with("admin.allow_force_release", "true");
+    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    eventually("they know each other", || async {
+        list(&page(&a, "overview").await, "coordinators").len() == 2
+    })
+    .await;
+    (redis, a, b)
+}
+
+#[tokio::test]
+async fn each_page_shows_what_another_coordinator_knows_and_names_one_that_is_gone() {
+    let (_redis, a, b) = two_that_know_each_other().await;
+    let mut holder = a.client().await.open().await;
+    holder.acquire("build").await;
+    let mut waiter = b.client().await.open().await;
+    waiter.wait_in("build", LockMode::Exclusive).await;
+
+    let lock = page(&a, "lock?name=build").await;
+    assert_eq!(lock["waiterCount"], 1, "{lock}");
+    let digest = list(&lock, "waiters")[0]["sessionDigest"].as_str().unwrap();
+    let elsewhere = page(&b, "lock?name=build").await;
+    assert!(
+        list(&elsewhere, "holders")[0]["heldForMs"].is_number(),
+        "{elsewhere}"
+    );
+    let locks = page(&a, "locks").await;
+    assert_eq!(list(&locks, "locks")[0]["waiterCount"], 1, "{locks}");
+
+    let session = page(&a, &format!("session?digest={digest}")).await;
+    assert_eq!(list(&session, "waits")[0]["name"], "build", "{session}");
+    assert_eq!(session["coordinator"], b.url().as_str());
+
+    let events = page(&a, "history?name=build").await;
+    let seen = list(&events, "events").iter();
+    let seen: Vec<_> = seen.map(|it| (&it["event"], &it["coordinator"])).collect();
+    let expected = [("waitBegan", b.url()), ("granted", a.url())];
+    let expected = expected.map(|(event, at)| (Value::from(event), Value::from(at)));
+    assert_eq!(seen, expected.each_ref().map(|(event, at)| (event, at)));
+
+    eventually("the graph has the wait", || async {
+        let graph = page(&a, "graph").await;
+        list(&graph, "names")
+            .first()
+            .is_some_and(|it| it["waiterCount"] == 1)
+    })
+    .await;
+
+    b.kill();
+    for path in ["lock?name=build", "locks", "graph", "history?name=build"] {
+        let page = page(&a, path).await;
+        let [missing] = list(&page, "unasked") else {
+            panic!("{path}: {page}")
+        };
+        assert_eq!(missing["coordinator"], b.url().as_str(), "{path}");
+    }
+    let session = page(&a, &format!("session?digest={digest}")).await;
+    assert!(session["sessionDigest"].is_null(), "{session}");
+    assert_eq!(list(&session, "unasked").len(), 1);
+}
+
+#[tokio::test]
+async fn a_deadlock_is_in_the_graph_of_a_coordinator_that_has_none_of_its_waits() {
+    let (_redis, a, b) = two_that_know_each_other().await;
+    for (name, owner) in [("red", "x"), ("blue", "y")] {
+        let words = ["acquire", name, "--owner", owner, "--lease", "5m"];
+        let held = lockkeeper(&b, &words).output().await.unwrap();
+        assert!(held.status.success(), "{held:?}");
+    }
+    let waits = [("blue", "x"), ("red", "y")].map(|(name, owner)| {
+        let words = ["acquire", name, "--owner", owner, "--wait", "5m"];
+        lockkeeper(&b, &words).spawn().unwrap()
+    });
+    eventually("the graph has the deadlock", || async {
+        let graph = page(&a, "graph").await;
+        list(&graph, "deadlocks").len() == 1
+            && list(&graph, "names").len() == 2
+            && list(&graph, "names")
+                .iter()
+                .all(|it| it["isDeadlocked"] == true)
+    })
+    .await;
+    for mut wait in waits {
+        wait.kill().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn sessions_end_at_all_coordinators_and_one_that_cannot_be_asked_is_named() {
+    let (_redis, a, b) = two_that_know_each_other().await;
+    let mut session = b.client().await.open().await;
+    session.acquire("build").await;
+    let listed = page(&a, "sessions").await;
+    let digest = list(&listed, "sessions")[0]["sessionDigest"]
+        .as_str()
+        .unwrap();
+    let end = async |words: &[&str]| {
+        let words = [&["end-session", "--reason", "test", "--yes"], words].concat();
+        let output = lockkeeper(&a, &words).output().await.unwrap();
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), texts.concat())
+    };
+    let (code, said) = end(&["--digest", digest, "--this-coordinator"]).await;
+    assert!(code != Some(0) && said.contains("session"), "{said}");
+    let (code, said) = end(&["--digest", digest]).await;
+    assert_eq!((code, said.trim()), (Some(0), "ended sessions=1 grants=1"));
+    let (code, said) = end(&["--digest", digest]).await;
+    assert!(code != Some(0) && !said.contains("ended"), "{said}");
+
+    b.kill();
+    let (code, said) = end(&["--identity", "anonymous"]).await;
+    assert!(code != Some(0), "{said}");
+    let missing = format!("could not ask {}: it cannot be reached", b.url());
+    assert!(said.contains(&missing), "{said}");
+}
