@@ -73,8 +73,8 @@ Examples:
 pub struct TransferArgs {
     /// The name of the election.
     pub(crate) name: String,
-    /// The candidate that leads next: its --candidate, or its owner or session_digest in `describe`
-    /// [default: the first in line].
+    /// The candidate that leads next: its --candidate, or its `owner` or `session_digest` in
+    /// `describe` [default: the first in line].
     #[arg(
         long,
         value_name = "CANDIDATE",
