@@ -76,8 +76,10 @@ pub(super) fn note_words(note: Option<&Note>) -> String {
         ("labels", labels(note).join(",")),
     ];
     let set = parts.iter().filter(|(_, text)| !text.is_empty());
-    set.map(|(name, text)| format!(" {name}={text:?}"))
-        .collect()
+    let words: Vec<_> = set
+        .map(|(name, text)| format!(" {name}={text:?}"))
+        .collect();
+    words.concat()
 }
 
 /// Those who hold a lock, the first by name.
