@@ -70,8 +70,8 @@ fn is_queued(waiter: &Value) -> bool {
 
 /// How long a waiter has waited. The store does not know it of those in its queue.
 fn waited(waiter: &Value) -> u64 {
-    let waited = waiter["waitingForMs"].as_u64();
-    waited.filter(|_| !is_queued(waiter)).unwrap_or_default()
+    let known = waiter["waitingForMs"].as_u64();
+    known.filter(|_| !is_queued(waiter)).unwrap_or_default()
 }
 
 #[cfg(test)]

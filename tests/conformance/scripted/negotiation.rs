@@ -115,7 +115,7 @@ pub(super) async fn a_leader_proclaims_with_its_term(stage: &mut Stage) -> Resul
     let id = stage.driver.send(command).await?;
     proclaimed(&mut stream, &grant, "two", TOKEN).await?;
     let ok = stage.driver.ok(id).await?;
-    ensure!(ok["revision"] == TOKEN.to_string(), "{ok}");
+    ensure!(ok["revision"] == json!(TOKEN.to_string()), "{ok}");
     Ok(())
 }
 
