@@ -35,7 +35,8 @@ struct Shared {
 /// The candidate that was put first, and one that waited first while another one was granted.
 #[derive(Debug, Default)]
 struct Line {
-    next: Option<Bytes>,
+    /// Until when it is vouched for, by the store's clock in milliseconds.
+    next: Option<(Bytes, Millis)>,
     passed_over: Option<Bytes>,
 }
 
@@ -144,23 +145,40 @@ impl Ledger {
     /// A script of a fair lock has put a waiter first, taken it away, or granted the lock.
     pub(crate) fn lines_up(&self, script: &str, keys: &[Bytes], args: &[Bytes], answer: &Value) {
         let mut line = self.0.line.lock();
-        // One that nobody vouches for loses its place, also if it comes back.
         let vouched = keys::vouched_waiters(&String::from_utf8_lossy(&keys[0]));
-        let is_vouched =
-            |owner: &Bytes| self.command(&[b"ZSCORE".as_ref(), &vouched, owner]) != Value::Nil;
-        let is_next = line.next.is_some() && line.next.as_ref() == args.first();
+        let now = self.store_millis();
+        // One that nobody vouches for loses its place. The same script may have it queue up anew.
+        let mut next = line.next.take().filter(|(_, until)| now < *until);
+        let is_next = next.as_ref().map(|(owner, _)| owner) == args.first();
         match (script, answer) {
             ("fair_first", Value::Array(first)) if *first == [Value::Int(1)] => {
-                line.next = args.first().cloned();
+                next = args.first().map(|owner| (owner.clone(), now));
             }
-            ("fair_leave" | "fair_undo", _) if is_next => line.next = None,
+            ("fair_leave" | "fair_undo", _) if is_next => next = None,
             ("fair_acquire", answer) if is_granted(answer) => {
-                let next = line.next.take().filter(|next| !is_next && is_vouched(next));
-                line.passed_over = line.passed_over.take().or(next);
+                let passed_over = next.take().filter(|_| !is_next).map(|(owner, _)| owner);
+                line.passed_over = line.passed_over.take().or(passed_over);
             }
             _ => {}
         }
-        line.next = line.next.take().filter(is_vouched);
+        line.next = next.and_then(|(owner, _)| {
+            let until = self.command(&[b"ZSCORE".as_ref(), &vouched, &owner]);
+            match until {
+                Value::Bytes(until) => Some((owner, number(&until)?)),
+                _ => None,
+            }
+        });
+    }
+
+    /// The store's clock.
+    fn store_millis(&self) -> Millis {
+        let Value::Array(time) = self.command(&["TIME"]) else {
+            panic!("no time");
+        };
+        let [Value::Bytes(seconds), Value::Bytes(micros)] = &time[..] else {
+            panic!("no time: {time:?}");
+        };
+        number::<Millis>(seconds).unwrap() * 1000 + number::<Millis>(micros).unwrap() / 1000
     }
 
     /// A candidate that was to lead next, and waited while another one was granted the lock.
