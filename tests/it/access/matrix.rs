@@ -214,10 +214,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 };
                 Value::List(names.into_iter().map(lock).collect())
             }
-            "note" => {
-                let note = field.kind().as_message().unwrap().clone();
-                Value::Message(request(&note, about))
-            }
+            "note" => Value::Message(request(field.kind().as_message().unwrap(), about)),
             "to" | "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
             | "within" | "hold_at_least" | "lock_delay" | "preempt" | "client_name"
             | "request_id" | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl"
