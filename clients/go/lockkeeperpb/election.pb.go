@@ -47,7 +47,10 @@ type CampaignRequest struct {
 	Note *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
 	// The first value of the term, such as the leader's address: at most 1024 bytes, without control
 	// characters.
-	Value         string `protobuf:"bytes,9,opt,name=value,proto3" json:"value,omitempty"`
+	Value string `protobuf:"bytes,9,opt,name=value,proto3" json:"value,omitempty"`
+	// For how long nobody can lead after a loss of the leadership that was no resignation; as in
+	// AcquireRequest.
+	LockDelay     *durationpb.Duration `protobuf:"bytes,10,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,6 +146,13 @@ func (x *CampaignRequest) GetValue() string {
 		return x.Value
 	}
 	return ""
+}
+
+func (x *CampaignRequest) GetLockDelay() *durationpb.Duration {
+	if x != nil {
+		return x.LockDelay
+	}
+	return nil
 }
 
 // See ElectionService.Campaign.
@@ -561,6 +571,166 @@ func (x *ResignResponse) GetHoldCount() uint32 {
 	return 0
 }
 
+// See ElectionService.Transfer. Fields follow the rules of RequestYieldRequest unless stated
+// otherwise.
+type TransferRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The election's name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The candidate that leads next, by its `owner` in CampaignRequest, or by its `owner` or
+	// `session_digest` as Describe shows it. If several candidates fit, the first of them. Empty: the
+	// first in line.
+	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Why, for the leader. Empty: a text that says that the leadership is transferred.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How long the request to the leader stands.
+	Within *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
+	// A name of the caller, for the leader.
+	ClientName string `protobuf:"bytes,5,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	// Whether to take the leadership from a leader that still leads when the request ends.
+	Preempt bool `protobuf:"varint,6,opt,name=preempt,proto3" json:"preempt,omitempty"`
+	// With `preempt`: for how long then nobody else leads.
+	GracePeriod   *durationpb.Duration `protobuf:"bytes,7,opt,name=grace_period,json=gracePeriod,proto3" json:"grace_period,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferRequest) Reset() {
+	*x = TransferRequest{}
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferRequest) ProtoMessage() {}
+
+func (x *TransferRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
+func (*TransferRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TransferRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TransferRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *TransferRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *TransferRequest) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+func (x *TransferRequest) GetClientName() string {
+	if x != nil {
+		return x.ClientName
+	}
+	return ""
+}
+
+func (x *TransferRequest) GetPreempt() bool {
+	if x != nil {
+		return x.Preempt
+	}
+	return false
+}
+
+func (x *TransferRequest) GetGracePeriod() *durationpb.Duration {
+	if x != nil {
+		return x.GracePeriod
+	}
+	return nil
+}
+
+// See ElectionService.Transfer.
+type TransferResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether a leader, or another holder of the election's lock, is in office. If not, the candidate
+	// leads at once.
+	Held bool `protobuf:"varint,1,opt,name=held,proto3" json:"held,omitempty"`
+	// Whether the leader has the request. If not, the candidate leads when the leadership ends; see
+	// RequestYieldResponse.unreached.
+	Reached       bool `protobuf:"varint,2,opt,name=reached,proto3" json:"reached,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferResponse) Reset() {
+	*x = TransferResponse{}
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferResponse) ProtoMessage() {}
+
+func (x *TransferResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
+func (*TransferResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TransferResponse) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *TransferResponse) GetReached() bool {
+	if x != nil {
+		return x.Reached
+	}
+	return false
+}
+
 // See ElectionService.Leader.
 type LeaderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -572,7 +742,7 @@ type LeaderRequest struct {
 
 func (x *LeaderRequest) Reset() {
 	*x = LeaderRequest{}
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[7]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +754,7 @@ func (x *LeaderRequest) String() string {
 func (*LeaderRequest) ProtoMessage() {}
 
 func (x *LeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[7]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +767,7 @@ func (x *LeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderRequest.ProtoReflect.Descriptor instead.
 func (*LeaderRequest) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{7}
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LeaderRequest) GetName() string {
@@ -621,7 +791,7 @@ type LeaderResponse struct {
 
 func (x *LeaderResponse) Reset() {
 	*x = LeaderResponse{}
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[8]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +803,7 @@ func (x *LeaderResponse) String() string {
 func (*LeaderResponse) ProtoMessage() {}
 
 func (x *LeaderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[8]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +816,7 @@ func (x *LeaderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderResponse.ProtoReflect.Descriptor instead.
 func (*LeaderResponse) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{8}
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LeaderResponse) GetLeader() *Leadership {
@@ -686,7 +856,7 @@ type Leadership struct {
 
 func (x *Leadership) Reset() {
 	*x = Leadership{}
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[9]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +868,7 @@ func (x *Leadership) String() string {
 func (*Leadership) ProtoMessage() {}
 
 func (x *Leadership) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[9]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +881,7 @@ func (x *Leadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leadership.ProtoReflect.Descriptor instead.
 func (*Leadership) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{9}
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Leadership) GetTerm() uint64 {
@@ -770,7 +940,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[10]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +952,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[10]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +965,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{10}
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ObserveRequest) GetName() string {
@@ -829,7 +999,7 @@ type ObserveResponse struct {
 
 func (x *ObserveResponse) Reset() {
 	*x = ObserveResponse{}
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[11]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1011,7 @@ func (x *ObserveResponse) String() string {
 func (*ObserveResponse) ProtoMessage() {}
 
 func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[11]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1024,7 @@ func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveResponse.ProtoReflect.Descriptor instead.
 func (*ObserveResponse) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{11}
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ObserveResponse) GetEvent() isObserveResponse_Event {
@@ -925,7 +1095,7 @@ type NoLeader struct {
 
 func (x *NoLeader) Reset() {
 	*x = NoLeader{}
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[12]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1107,7 @@ func (x *NoLeader) String() string {
 func (*NoLeader) ProtoMessage() {}
 
 func (x *NoLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[12]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1120,7 @@ func (x *NoLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoLeader.ProtoReflect.Descriptor instead.
 func (*NoLeader) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{12}
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{14}
 }
 
 // TermsMissed reports a gap before the next `leader`: the caller was away or slow while more values
@@ -963,7 +1133,7 @@ type TermsMissed struct {
 
 func (x *TermsMissed) Reset() {
 	*x = TermsMissed{}
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[13]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1145,7 @@ func (x *TermsMissed) String() string {
 func (*TermsMissed) ProtoMessage() {}
 
 func (x *TermsMissed) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_election_proto_msgTypes[13]
+	mi := &file_lockkeeper_v1_election_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,14 +1158,14 @@ func (x *TermsMissed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermsMissed.ProtoReflect.Descriptor instead.
 func (*TermsMissed) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{13}
+	return file_lockkeeper_v1_election_proto_rawDescGZIP(), []int{15}
 }
 
 var File_lockkeeper_v1_election_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_election_proto_rawDesc = "" +
 	"\n" +
-	"\x1clockkeeper/v1/election.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x19lockkeeper/v1/types.proto\"\xd1\x02\n" +
+	"\x1clockkeeper/v1/election.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x19lockkeeper/v1/types.proto\"\x8b\x03\n" +
 	"\x0fCampaignRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -1007,7 +1177,10 @@ const file_lockkeeper_v1_election_proto_rawDesc = "" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12(\n" +
 	"\x10min_replica_acks\x18\a \x01(\rR\x0eminReplicaAcks\x12'\n" +
 	"\x04note\x18\b \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\x12\x14\n" +
-	"\x05value\x18\t \x01(\tR\x05value\"\xc1\x01\n" +
+	"\x05value\x18\t \x01(\tR\x05value\x128\n" +
+	"\n" +
+	"lock_delay\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\"\xc1\x01\n" +
 	"\x10CampaignResponse\x122\n" +
 	"\awaiting\x18\x01 \x01(\v2\x16.lockkeeper.v1.WaitingH\x00R\awaiting\x122\n" +
 	"\aelected\x18\x02 \x01(\v2\x16.lockkeeper.v1.ElectedH\x00R\aelected\x12<\n" +
@@ -1036,7 +1209,19 @@ const file_lockkeeper_v1_election_proto_rawDesc = "" +
 	"\x0eResignResponse\x12\x1a\n" +
 	"\bresigned\x18\x01 \x01(\bR\bresigned\x12\x1d\n" +
 	"\n" +
-	"hold_count\x18\x02 \x01(\rR\tholdCount\"#\n" +
+	"hold_count\x18\x02 \x01(\rR\tholdCount\"\xf9\x01\n" +
+	"\x0fTransferRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x121\n" +
+	"\x06within\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06within\x12\x1f\n" +
+	"\vclient_name\x18\x05 \x01(\tR\n" +
+	"clientName\x12\x18\n" +
+	"\apreempt\x18\x06 \x01(\bR\apreempt\x12<\n" +
+	"\fgrace_period\x18\a \x01(\v2\x19.google.protobuf.DurationR\vgracePeriod\"@\n" +
+	"\x10TransferResponse\x12\x12\n" +
+	"\x04held\x18\x01 \x01(\bR\x04held\x12\x18\n" +
+	"\areached\x18\x02 \x01(\bR\areached\"#\n" +
 	"\rLeaderRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x87\x01\n" +
 	"\x0eLeaderResponse\x121\n" +
@@ -1076,7 +1261,7 @@ func file_lockkeeper_v1_election_proto_rawDescGZIP() []byte {
 	return file_lockkeeper_v1_election_proto_rawDescData
 }
 
-var file_lockkeeper_v1_election_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_lockkeeper_v1_election_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_lockkeeper_v1_election_proto_goTypes = []any{
 	(*CampaignRequest)(nil),     // 0: lockkeeper.v1.CampaignRequest
 	(*CampaignResponse)(nil),    // 1: lockkeeper.v1.CampaignResponse
@@ -1085,37 +1270,42 @@ var file_lockkeeper_v1_election_proto_goTypes = []any{
 	(*ProclaimResponse)(nil),    // 4: lockkeeper.v1.ProclaimResponse
 	(*ResignRequest)(nil),       // 5: lockkeeper.v1.ResignRequest
 	(*ResignResponse)(nil),      // 6: lockkeeper.v1.ResignResponse
-	(*LeaderRequest)(nil),       // 7: lockkeeper.v1.LeaderRequest
-	(*LeaderResponse)(nil),      // 8: lockkeeper.v1.LeaderResponse
-	(*Leadership)(nil),          // 9: lockkeeper.v1.Leadership
-	(*ObserveRequest)(nil),      // 10: lockkeeper.v1.ObserveRequest
-	(*ObserveResponse)(nil),     // 11: lockkeeper.v1.ObserveResponse
-	(*NoLeader)(nil),            // 12: lockkeeper.v1.NoLeader
-	(*TermsMissed)(nil),         // 13: lockkeeper.v1.TermsMissed
-	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
-	(*Note)(nil),                // 15: lockkeeper.v1.Note
-	(*Waiting)(nil),             // 16: lockkeeper.v1.Waiting
-	(*NotGranted)(nil),          // 17: lockkeeper.v1.NotGranted
-	(*Grant)(nil),               // 18: lockkeeper.v1.Grant
+	(*TransferRequest)(nil),     // 7: lockkeeper.v1.TransferRequest
+	(*TransferResponse)(nil),    // 8: lockkeeper.v1.TransferResponse
+	(*LeaderRequest)(nil),       // 9: lockkeeper.v1.LeaderRequest
+	(*LeaderResponse)(nil),      // 10: lockkeeper.v1.LeaderResponse
+	(*Leadership)(nil),          // 11: lockkeeper.v1.Leadership
+	(*ObserveRequest)(nil),      // 12: lockkeeper.v1.ObserveRequest
+	(*ObserveResponse)(nil),     // 13: lockkeeper.v1.ObserveResponse
+	(*NoLeader)(nil),            // 14: lockkeeper.v1.NoLeader
+	(*TermsMissed)(nil),         // 15: lockkeeper.v1.TermsMissed
+	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
+	(*Note)(nil),                // 17: lockkeeper.v1.Note
+	(*Waiting)(nil),             // 18: lockkeeper.v1.Waiting
+	(*NotGranted)(nil),          // 19: lockkeeper.v1.NotGranted
+	(*Grant)(nil),               // 20: lockkeeper.v1.Grant
 }
 var file_lockkeeper_v1_election_proto_depIdxs = []int32{
-	14, // 0: lockkeeper.v1.CampaignRequest.lease:type_name -> google.protobuf.Duration
-	14, // 1: lockkeeper.v1.CampaignRequest.wait_timeout:type_name -> google.protobuf.Duration
-	15, // 2: lockkeeper.v1.CampaignRequest.note:type_name -> lockkeeper.v1.Note
-	16, // 3: lockkeeper.v1.CampaignResponse.waiting:type_name -> lockkeeper.v1.Waiting
-	2,  // 4: lockkeeper.v1.CampaignResponse.elected:type_name -> lockkeeper.v1.Elected
-	17, // 5: lockkeeper.v1.CampaignResponse.not_elected:type_name -> lockkeeper.v1.NotGranted
-	18, // 6: lockkeeper.v1.Elected.grant:type_name -> lockkeeper.v1.Grant
-	9,  // 7: lockkeeper.v1.LeaderResponse.leader:type_name -> lockkeeper.v1.Leadership
-	14, // 8: lockkeeper.v1.LeaderResponse.remaining_lease:type_name -> google.protobuf.Duration
-	9,  // 9: lockkeeper.v1.ObserveResponse.leader:type_name -> lockkeeper.v1.Leadership
-	12, // 10: lockkeeper.v1.ObserveResponse.no_leader:type_name -> lockkeeper.v1.NoLeader
-	13, // 11: lockkeeper.v1.ObserveResponse.missed:type_name -> lockkeeper.v1.TermsMissed
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	16, // 0: lockkeeper.v1.CampaignRequest.lease:type_name -> google.protobuf.Duration
+	16, // 1: lockkeeper.v1.CampaignRequest.wait_timeout:type_name -> google.protobuf.Duration
+	17, // 2: lockkeeper.v1.CampaignRequest.note:type_name -> lockkeeper.v1.Note
+	16, // 3: lockkeeper.v1.CampaignRequest.lock_delay:type_name -> google.protobuf.Duration
+	18, // 4: lockkeeper.v1.CampaignResponse.waiting:type_name -> lockkeeper.v1.Waiting
+	2,  // 5: lockkeeper.v1.CampaignResponse.elected:type_name -> lockkeeper.v1.Elected
+	19, // 6: lockkeeper.v1.CampaignResponse.not_elected:type_name -> lockkeeper.v1.NotGranted
+	20, // 7: lockkeeper.v1.Elected.grant:type_name -> lockkeeper.v1.Grant
+	16, // 8: lockkeeper.v1.TransferRequest.within:type_name -> google.protobuf.Duration
+	16, // 9: lockkeeper.v1.TransferRequest.grace_period:type_name -> google.protobuf.Duration
+	11, // 10: lockkeeper.v1.LeaderResponse.leader:type_name -> lockkeeper.v1.Leadership
+	16, // 11: lockkeeper.v1.LeaderResponse.remaining_lease:type_name -> google.protobuf.Duration
+	11, // 12: lockkeeper.v1.ObserveResponse.leader:type_name -> lockkeeper.v1.Leadership
+	14, // 13: lockkeeper.v1.ObserveResponse.no_leader:type_name -> lockkeeper.v1.NoLeader
+	15, // 14: lockkeeper.v1.ObserveResponse.missed:type_name -> lockkeeper.v1.TermsMissed
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_election_proto_init() }
@@ -1130,7 +1320,7 @@ func file_lockkeeper_v1_election_proto_init() {
 		(*CampaignResponse_Elected)(nil),
 		(*CampaignResponse_NotElected)(nil),
 	}
-	file_lockkeeper_v1_election_proto_msgTypes[11].OneofWrappers = []any{
+	file_lockkeeper_v1_election_proto_msgTypes[13].OneofWrappers = []any{
 		(*ObserveResponse_Leader)(nil),
 		(*ObserveResponse_NoLeader)(nil),
 		(*ObserveResponse_Missed)(nil),
@@ -1141,7 +1331,7 @@ func file_lockkeeper_v1_election_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockkeeper_v1_election_proto_rawDesc), len(file_lockkeeper_v1_election_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

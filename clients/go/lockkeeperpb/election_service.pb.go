@@ -24,11 +24,12 @@ var File_lockkeeper_v1_election_service_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_election_service_proto_rawDesc = "" +
 	"\n" +
-	"$lockkeeper/v1/election_service.proto\x12\rlockkeeper.v1\x1a\x1clockkeeper/v1/election.proto2\x87\x03\n" +
+	"$lockkeeper/v1/election_service.proto\x12\rlockkeeper.v1\x1a\x1clockkeeper/v1/election.proto2\xd4\x03\n" +
 	"\x0fElectionService\x12M\n" +
 	"\bCampaign\x12\x1e.lockkeeper.v1.CampaignRequest\x1a\x1f.lockkeeper.v1.CampaignResponse0\x01\x12K\n" +
 	"\bProclaim\x12\x1e.lockkeeper.v1.ProclaimRequest\x1a\x1f.lockkeeper.v1.ProclaimResponse\x12E\n" +
-	"\x06Resign\x12\x1c.lockkeeper.v1.ResignRequest\x1a\x1d.lockkeeper.v1.ResignResponse\x12E\n" +
+	"\x06Resign\x12\x1c.lockkeeper.v1.ResignRequest\x1a\x1d.lockkeeper.v1.ResignResponse\x12K\n" +
+	"\bTransfer\x12\x1e.lockkeeper.v1.TransferRequest\x1a\x1f.lockkeeper.v1.TransferResponse\x12E\n" +
 	"\x06Leader\x12\x1c.lockkeeper.v1.LeaderRequest\x1a\x1d.lockkeeper.v1.LeaderResponse\x12J\n" +
 	"\aObserve\x12\x1d.lockkeeper.v1.ObserveRequest\x1a\x1e.lockkeeper.v1.ObserveResponse0\x01B[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
@@ -37,30 +38,34 @@ var file_lockkeeper_v1_election_service_proto_goTypes = []any{
 	(*CampaignRequest)(nil),  // 0: lockkeeper.v1.CampaignRequest
 	(*ProclaimRequest)(nil),  // 1: lockkeeper.v1.ProclaimRequest
 	(*ResignRequest)(nil),    // 2: lockkeeper.v1.ResignRequest
-	(*LeaderRequest)(nil),    // 3: lockkeeper.v1.LeaderRequest
-	(*ObserveRequest)(nil),   // 4: lockkeeper.v1.ObserveRequest
-	(*CampaignResponse)(nil), // 5: lockkeeper.v1.CampaignResponse
-	(*ProclaimResponse)(nil), // 6: lockkeeper.v1.ProclaimResponse
-	(*ResignResponse)(nil),   // 7: lockkeeper.v1.ResignResponse
-	(*LeaderResponse)(nil),   // 8: lockkeeper.v1.LeaderResponse
-	(*ObserveResponse)(nil),  // 9: lockkeeper.v1.ObserveResponse
+	(*TransferRequest)(nil),  // 3: lockkeeper.v1.TransferRequest
+	(*LeaderRequest)(nil),    // 4: lockkeeper.v1.LeaderRequest
+	(*ObserveRequest)(nil),   // 5: lockkeeper.v1.ObserveRequest
+	(*CampaignResponse)(nil), // 6: lockkeeper.v1.CampaignResponse
+	(*ProclaimResponse)(nil), // 7: lockkeeper.v1.ProclaimResponse
+	(*ResignResponse)(nil),   // 8: lockkeeper.v1.ResignResponse
+	(*TransferResponse)(nil), // 9: lockkeeper.v1.TransferResponse
+	(*LeaderResponse)(nil),   // 10: lockkeeper.v1.LeaderResponse
+	(*ObserveResponse)(nil),  // 11: lockkeeper.v1.ObserveResponse
 }
 var file_lockkeeper_v1_election_service_proto_depIdxs = []int32{
-	0, // 0: lockkeeper.v1.ElectionService.Campaign:input_type -> lockkeeper.v1.CampaignRequest
-	1, // 1: lockkeeper.v1.ElectionService.Proclaim:input_type -> lockkeeper.v1.ProclaimRequest
-	2, // 2: lockkeeper.v1.ElectionService.Resign:input_type -> lockkeeper.v1.ResignRequest
-	3, // 3: lockkeeper.v1.ElectionService.Leader:input_type -> lockkeeper.v1.LeaderRequest
-	4, // 4: lockkeeper.v1.ElectionService.Observe:input_type -> lockkeeper.v1.ObserveRequest
-	5, // 5: lockkeeper.v1.ElectionService.Campaign:output_type -> lockkeeper.v1.CampaignResponse
-	6, // 6: lockkeeper.v1.ElectionService.Proclaim:output_type -> lockkeeper.v1.ProclaimResponse
-	7, // 7: lockkeeper.v1.ElectionService.Resign:output_type -> lockkeeper.v1.ResignResponse
-	8, // 8: lockkeeper.v1.ElectionService.Leader:output_type -> lockkeeper.v1.LeaderResponse
-	9, // 9: lockkeeper.v1.ElectionService.Observe:output_type -> lockkeeper.v1.ObserveResponse
-	5, // [5:10] is the sub-list for method output_type
-	0, // [0:5] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	0,  // 0: lockkeeper.v1.ElectionService.Campaign:input_type -> lockkeeper.v1.CampaignRequest
+	1,  // 1: lockkeeper.v1.ElectionService.Proclaim:input_type -> lockkeeper.v1.ProclaimRequest
+	2,  // 2: lockkeeper.v1.ElectionService.Resign:input_type -> lockkeeper.v1.ResignRequest
+	3,  // 3: lockkeeper.v1.ElectionService.Transfer:input_type -> lockkeeper.v1.TransferRequest
+	4,  // 4: lockkeeper.v1.ElectionService.Leader:input_type -> lockkeeper.v1.LeaderRequest
+	5,  // 5: lockkeeper.v1.ElectionService.Observe:input_type -> lockkeeper.v1.ObserveRequest
+	6,  // 6: lockkeeper.v1.ElectionService.Campaign:output_type -> lockkeeper.v1.CampaignResponse
+	7,  // 7: lockkeeper.v1.ElectionService.Proclaim:output_type -> lockkeeper.v1.ProclaimResponse
+	8,  // 8: lockkeeper.v1.ElectionService.Resign:output_type -> lockkeeper.v1.ResignResponse
+	9,  // 9: lockkeeper.v1.ElectionService.Transfer:output_type -> lockkeeper.v1.TransferResponse
+	10, // 10: lockkeeper.v1.ElectionService.Leader:output_type -> lockkeeper.v1.LeaderResponse
+	11, // 11: lockkeeper.v1.ElectionService.Observe:output_type -> lockkeeper.v1.ObserveResponse
+	6,  // [6:12] is the sub-list for method output_type
+	0,  // [0:6] is the sub-list for method input_type
+	0,  // [0:0] is the sub-list for extension type_name
+	0,  // [0:0] is the sub-list for extension extendee
+	0,  // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_election_service_proto_init() }

@@ -22,6 +22,7 @@ const (
 	ElectionService_Campaign_FullMethodName = "/lockkeeper.v1.ElectionService/Campaign"
 	ElectionService_Proclaim_FullMethodName = "/lockkeeper.v1.ElectionService/Proclaim"
 	ElectionService_Resign_FullMethodName   = "/lockkeeper.v1.ElectionService/Resign"
+	ElectionService_Transfer_FullMethodName = "/lockkeeper.v1.ElectionService/Transfer"
 	ElectionService_Leader_FullMethodName   = "/lockkeeper.v1.ElectionService/Leader"
 	ElectionService_Observe_FullMethodName  = "/lockkeeper.v1.ElectionService/Observe"
 )
@@ -66,6 +67,20 @@ type ElectionServiceClient interface {
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
 	Resign(ctx context.Context, in *ResignRequest, opts ...grpc.CallOption) (*ResignResponse, error)
+	// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
+	// the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
+	// can come to an end and resign. Then the candidate leads, in a new term. The order of the other
+	// candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
+	// when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
+	// its lease ends; the call then requires the right `preempt` instead of `acquire`.
+	//
+	// Success: the candidate is the first in line, and the request was sent. It stays the first, also
+	// if the leader does not resign, until it leads, stops waiting, or another one is put first.
+	// A repeat is another request. After an error the candidate can be the first in line.
+	//
+	// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
+	// for example because it leads already; and those of LockService.RequestYield.
+	Transfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*TransferResponse, error)
 	// Returns the leader at the moment the store was read. Read-only.
 	Leader(ctx context.Context, in *LeaderRequest, opts ...grpc.CallOption) (*LeaderResponse, error)
 	// Sends the present leader, or `no_leader`, and then every term and value in order, wherever they
@@ -119,6 +134,16 @@ func (c *electionServiceClient) Resign(ctx context.Context, in *ResignRequest, o
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResignResponse)
 	err := c.cc.Invoke(ctx, ElectionService_Resign_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *electionServiceClient) Transfer(ctx context.Context, in *TransferRequest, opts ...grpc.CallOption) (*TransferResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TransferResponse)
+	err := c.cc.Invoke(ctx, ElectionService_Transfer_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +219,20 @@ type ElectionServiceServer interface {
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
 	Resign(context.Context, *ResignRequest) (*ResignResponse, error)
+	// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
+	// the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
+	// can come to an end and resign. Then the candidate leads, in a new term. The order of the other
+	// candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
+	// when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
+	// its lease ends; the call then requires the right `preempt` instead of `acquire`.
+	//
+	// Success: the candidate is the first in line, and the request was sent. It stays the first, also
+	// if the leader does not resign, until it leads, stops waiting, or another one is put first.
+	// A repeat is another request. After an error the candidate can be the first in line.
+	//
+	// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
+	// for example because it leads already; and those of LockService.RequestYield.
+	Transfer(context.Context, *TransferRequest) (*TransferResponse, error)
 	// Returns the leader at the moment the store was read. Read-only.
 	Leader(context.Context, *LeaderRequest) (*LeaderResponse, error)
 	// Sends the present leader, or `no_leader`, and then every term and value in order, wherever they
@@ -222,6 +261,9 @@ func (UnimplementedElectionServiceServer) Proclaim(context.Context, *ProclaimReq
 }
 func (UnimplementedElectionServiceServer) Resign(context.Context, *ResignRequest) (*ResignResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Resign not implemented")
+}
+func (UnimplementedElectionServiceServer) Transfer(context.Context, *TransferRequest) (*TransferResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Transfer not implemented")
 }
 func (UnimplementedElectionServiceServer) Leader(context.Context, *LeaderRequest) (*LeaderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leader not implemented")
@@ -297,6 +339,24 @@ func _ElectionService_Resign_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ElectionService_Transfer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ElectionServiceServer).Transfer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ElectionService_Transfer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ElectionServiceServer).Transfer(ctx, req.(*TransferRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ElectionService_Leader_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaderRequest)
 	if err := dec(in); err != nil {
@@ -340,6 +400,10 @@ var ElectionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Resign",
 			Handler:    _ElectionService_Resign_Handler,
+		},
+		{
+			MethodName: "Transfer",
+			Handler:    _ElectionService_Transfer_Handler,
 		},
 		{
 			MethodName: "Leader",

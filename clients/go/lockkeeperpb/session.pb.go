@@ -126,6 +126,7 @@ type SessionRequest struct {
 	//	*SessionRequest_Offer
 	//	*SessionRequest_Claim
 	//	*SessionRequest_AwaitFree
+	//	*SessionRequest_Transfer
 	Request isSessionRequest_Request `protobuf_oneof:"request"`
 	// The trace context of an operation, in the format of the W3C `traceparent` header. A unary call
 	// has it in its metadata; each frame of a stream needs its own. Empty or malformed: the operation
@@ -476,6 +477,15 @@ func (x *SessionRequest) GetAwaitFree() *AwaitFreeRequest {
 	return nil
 }
 
+func (x *SessionRequest) GetTransfer() *TransferRequest {
+	if x != nil {
+		if x, ok := x.Request.(*SessionRequest_Transfer); ok {
+			return x.Transfer
+		}
+	}
+	return nil
+}
+
 func (x *SessionRequest) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
@@ -663,6 +673,11 @@ type SessionRequest_AwaitFree struct {
 	AwaitFree *AwaitFreeRequest `protobuf:"bytes,80,opt,name=await_free,json=awaitFree,proto3,oneof"`
 }
 
+type SessionRequest_Transfer struct {
+	// Same as ElectionService.Transfer; answered by `transfer_requested`.
+	Transfer *TransferRequest `protobuf:"bytes,81,opt,name=transfer,proto3,oneof"`
+}
+
 func (*SessionRequest_Open) isSessionRequest_Request() {}
 
 func (*SessionRequest_Resume) isSessionRequest_Request() {}
@@ -728,6 +743,8 @@ func (*SessionRequest_Offer) isSessionRequest_Request() {}
 func (*SessionRequest_Claim) isSessionRequest_Request() {}
 
 func (*SessionRequest_AwaitFree) isSessionRequest_Request() {}
+
+func (*SessionRequest_Transfer) isSessionRequest_Request() {}
 
 // OpenSession opens a new session.
 type OpenSession struct {
@@ -1079,6 +1096,7 @@ type SessionResponse struct {
 	//	*SessionResponse_Offered
 	//	*SessionResponse_Claimed
 	//	*SessionResponse_LockFree
+	//	*SessionResponse_TransferRequested
 	Response      isSessionResponse_Response `protobuf_oneof:"response"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1524,6 +1542,15 @@ func (x *SessionResponse) GetLockFree() *LockFree {
 	return nil
 }
 
+func (x *SessionResponse) GetTransferRequested() *TransferResponse {
+	if x != nil {
+		if x, ok := x.Response.(*SessionResponse_TransferRequested); ok {
+			return x.TransferRequested
+		}
+	}
+	return nil
+}
+
 type isSessionResponse_Response interface {
 	isSessionResponse_Response()
 }
@@ -1755,6 +1782,11 @@ type SessionResponse_LockFree struct {
 	LockFree *LockFree `protobuf:"bytes,80,opt,name=lock_free,json=lockFree,proto3,oneof"`
 }
 
+type SessionResponse_TransferRequested struct {
+	// Answers transfer.
+	TransferRequested *TransferResponse `protobuf:"bytes,81,opt,name=transfer_requested,json=transferRequested,proto3,oneof"`
+}
+
 func (*SessionResponse_Opened) isSessionResponse_Response() {}
 
 func (*SessionResponse_Lost) isSessionResponse_Response() {}
@@ -1842,6 +1874,8 @@ func (*SessionResponse_Offered) isSessionResponse_Response() {}
 func (*SessionResponse_Claimed) isSessionResponse_Response() {}
 
 func (*SessionResponse_LockFree) isSessionResponse_Response() {}
+
+func (*SessionResponse_TransferRequested) isSessionResponse_Response() {}
 
 // SessionOpened is the first answer on a stream: the session is live.
 type SessionOpened struct {
@@ -2288,7 +2322,7 @@ var File_lockkeeper_v1_session_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1blockkeeper/v1/session.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1clockkeeper/v1/election.proto\x1a\x19lockkeeper/v1/latch.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x1dlockkeeper/v1/semaphore.proto\x1a\x19lockkeeper/v1/types.proto\"\xb8\x11\n" +
+	"\x1blockkeeper/v1/session.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1clockkeeper/v1/election.proto\x1a\x19lockkeeper/v1/latch.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x1dlockkeeper/v1/semaphore.proto\x1a\x19lockkeeper/v1/types.proto\"\xf6\x11\n" +
 	"\x0eSessionRequest\x12\x13\n" +
 	"\x05op_id\x18\x01 \x01(\x04R\x04opId\x120\n" +
 	"\x04open\x18\x02 \x01(\v2\x1a.lockkeeper.v1.OpenSessionH\x00R\x04open\x126\n" +
@@ -2332,7 +2366,8 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\x05offer\x18G \x01(\v2\x1b.lockkeeper.v1.OfferRequestH\x00R\x05offer\x123\n" +
 	"\x05claim\x18H \x01(\v2\x1b.lockkeeper.v1.ClaimRequestH\x00R\x05claim\x12@\n" +
 	"\n" +
-	"await_free\x18P \x01(\v2\x1f.lockkeeper.v1.AwaitFreeRequestH\x00R\tawaitFree\x12 \n" +
+	"await_free\x18P \x01(\v2\x1f.lockkeeper.v1.AwaitFreeRequestH\x00R\tawaitFree\x12<\n" +
+	"\btransfer\x18Q \x01(\v2\x1e.lockkeeper.v1.TransferRequestH\x00R\btransfer\x12 \n" +
 	"\vtraceparent\x18( \x01(\tR\vtraceparentB\t\n" +
 	"\arequest\"\xa1\x01\n" +
 	"\vOpenSession\x12/\n" +
@@ -2349,7 +2384,7 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\fCloseSession\"\x11\n" +
 	"\x0fCancelOperation\"\x06\n" +
 	"\x04Ping\"\x06\n" +
-	"\x04Pong\"\x95\x17\n" +
+	"\x04Pong\"\xe7\x17\n" +
 	"\x0fSessionResponse\x12\x13\n" +
 	"\x05op_id\x18\x01 \x01(\x04R\x04opId\x126\n" +
 	"\x06opened\x18\x02 \x01(\v2\x1c.lockkeeper.v1.SessionOpenedH\x00R\x06opened\x12.\n" +
@@ -2403,7 +2438,8 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\x0fyield_requested\x18F \x01(\v2\x1d.lockkeeper.v1.YieldRequestedH\x00R\x0eyieldRequested\x128\n" +
 	"\aoffered\x18G \x01(\v2\x1c.lockkeeper.v1.OfferResponseH\x00R\aoffered\x128\n" +
 	"\aclaimed\x18H \x01(\v2\x1c.lockkeeper.v1.ClaimResponseH\x00R\aclaimed\x126\n" +
-	"\tlock_free\x18P \x01(\v2\x17.lockkeeper.v1.LockFreeH\x00R\blockFreeB\n" +
+	"\tlock_free\x18P \x01(\v2\x17.lockkeeper.v1.LockFreeH\x00R\blockFree\x12P\n" +
+	"\x12transfer_requested\x18Q \x01(\v2\x1f.lockkeeper.v1.TransferResponseH\x00R\x11transferRequestedB\n" +
 	"\n" +
 	"\bresponse\"\xe8\x02\n" +
 	"\rSessionOpened\x12\x1d\n" +
@@ -2498,44 +2534,46 @@ var file_lockkeeper_v1_session_proto_goTypes = []any{
 	(*OfferRequest)(nil),              // 41: lockkeeper.v1.OfferRequest
 	(*ClaimRequest)(nil),              // 42: lockkeeper.v1.ClaimRequest
 	(*AwaitFreeRequest)(nil),          // 43: lockkeeper.v1.AwaitFreeRequest
-	(*durationpb.Duration)(nil),       // 44: google.protobuf.Duration
-	(*Grant)(nil),                     // 45: lockkeeper.v1.Grant
-	(*PermitGrant)(nil),               // 46: lockkeeper.v1.PermitGrant
-	(*Waiting)(nil),                   // 47: lockkeeper.v1.Waiting
-	(*NotGranted)(nil),                // 48: lockkeeper.v1.NotGranted
-	(*TryAcquireResponse)(nil),        // 49: lockkeeper.v1.TryAcquireResponse
-	(*ReleaseResponse)(nil),           // 50: lockkeeper.v1.ReleaseResponse
-	(*RenewResponse)(nil),             // 51: lockkeeper.v1.RenewResponse
-	(*DescribeResponse)(nil),          // 52: lockkeeper.v1.DescribeResponse
-	(*CheckTokenResponse)(nil),        // 53: lockkeeper.v1.CheckTokenResponse
-	(*status.Status)(nil),             // 54: google.rpc.Status
-	(*WaitingForAll)(nil),             // 55: lockkeeper.v1.WaitingForAll
-	(*GrantedAll)(nil),                // 56: lockkeeper.v1.GrantedAll
-	(*TryAcquireAllResponse)(nil),     // 57: lockkeeper.v1.TryAcquireAllResponse
-	(*ReleaseAllResponse)(nil),        // 58: lockkeeper.v1.ReleaseAllResponse
-	(*WaitingForPermits)(nil),         // 59: lockkeeper.v1.WaitingForPermits
-	(*PermitsNotGranted)(nil),         // 60: lockkeeper.v1.PermitsNotGranted
-	(*TryAcquirePermitsResponse)(nil), // 61: lockkeeper.v1.TryAcquirePermitsResponse
-	(*ReleasePermitsResponse)(nil),    // 62: lockkeeper.v1.ReleasePermitsResponse
-	(*RenewPermitsResponse)(nil),      // 63: lockkeeper.v1.RenewPermitsResponse
-	(*SetPermitsResponse)(nil),        // 64: lockkeeper.v1.SetPermitsResponse
-	(*DescribeSemaphoreResponse)(nil), // 65: lockkeeper.v1.DescribeSemaphoreResponse
-	(*SetCountResponse)(nil),          // 66: lockkeeper.v1.SetCountResponse
-	(*CountDownResponse)(nil),         // 67: lockkeeper.v1.CountDownResponse
-	(*WaitingForLatch)(nil),           // 68: lockkeeper.v1.WaitingForLatch
-	(*LatchOpened)(nil),               // 69: lockkeeper.v1.LatchOpened
-	(*LatchNotOpened)(nil),            // 70: lockkeeper.v1.LatchNotOpened
-	(*DescribeLatchResponse)(nil),     // 71: lockkeeper.v1.DescribeLatchResponse
-	(*DeleteLatchResponse)(nil),       // 72: lockkeeper.v1.DeleteLatchResponse
-	(*Elected)(nil),                   // 73: lockkeeper.v1.Elected
-	(*ProclaimResponse)(nil),          // 74: lockkeeper.v1.ProclaimResponse
-	(*ResignResponse)(nil),            // 75: lockkeeper.v1.ResignResponse
-	(*LeaderResponse)(nil),            // 76: lockkeeper.v1.LeaderResponse
-	(*ExplainResponse)(nil),           // 77: lockkeeper.v1.ExplainResponse
-	(*OfferResponse)(nil),             // 78: lockkeeper.v1.OfferResponse
-	(*ClaimResponse)(nil),             // 79: lockkeeper.v1.ClaimResponse
-	(*LockFree)(nil),                  // 80: lockkeeper.v1.LockFree
-	(LostReason)(0),                   // 81: lockkeeper.v1.LostReason
+	(*TransferRequest)(nil),           // 44: lockkeeper.v1.TransferRequest
+	(*durationpb.Duration)(nil),       // 45: google.protobuf.Duration
+	(*Grant)(nil),                     // 46: lockkeeper.v1.Grant
+	(*PermitGrant)(nil),               // 47: lockkeeper.v1.PermitGrant
+	(*Waiting)(nil),                   // 48: lockkeeper.v1.Waiting
+	(*NotGranted)(nil),                // 49: lockkeeper.v1.NotGranted
+	(*TryAcquireResponse)(nil),        // 50: lockkeeper.v1.TryAcquireResponse
+	(*ReleaseResponse)(nil),           // 51: lockkeeper.v1.ReleaseResponse
+	(*RenewResponse)(nil),             // 52: lockkeeper.v1.RenewResponse
+	(*DescribeResponse)(nil),          // 53: lockkeeper.v1.DescribeResponse
+	(*CheckTokenResponse)(nil),        // 54: lockkeeper.v1.CheckTokenResponse
+	(*status.Status)(nil),             // 55: google.rpc.Status
+	(*WaitingForAll)(nil),             // 56: lockkeeper.v1.WaitingForAll
+	(*GrantedAll)(nil),                // 57: lockkeeper.v1.GrantedAll
+	(*TryAcquireAllResponse)(nil),     // 58: lockkeeper.v1.TryAcquireAllResponse
+	(*ReleaseAllResponse)(nil),        // 59: lockkeeper.v1.ReleaseAllResponse
+	(*WaitingForPermits)(nil),         // 60: lockkeeper.v1.WaitingForPermits
+	(*PermitsNotGranted)(nil),         // 61: lockkeeper.v1.PermitsNotGranted
+	(*TryAcquirePermitsResponse)(nil), // 62: lockkeeper.v1.TryAcquirePermitsResponse
+	(*ReleasePermitsResponse)(nil),    // 63: lockkeeper.v1.ReleasePermitsResponse
+	(*RenewPermitsResponse)(nil),      // 64: lockkeeper.v1.RenewPermitsResponse
+	(*SetPermitsResponse)(nil),        // 65: lockkeeper.v1.SetPermitsResponse
+	(*DescribeSemaphoreResponse)(nil), // 66: lockkeeper.v1.DescribeSemaphoreResponse
+	(*SetCountResponse)(nil),          // 67: lockkeeper.v1.SetCountResponse
+	(*CountDownResponse)(nil),         // 68: lockkeeper.v1.CountDownResponse
+	(*WaitingForLatch)(nil),           // 69: lockkeeper.v1.WaitingForLatch
+	(*LatchOpened)(nil),               // 70: lockkeeper.v1.LatchOpened
+	(*LatchNotOpened)(nil),            // 71: lockkeeper.v1.LatchNotOpened
+	(*DescribeLatchResponse)(nil),     // 72: lockkeeper.v1.DescribeLatchResponse
+	(*DeleteLatchResponse)(nil),       // 73: lockkeeper.v1.DeleteLatchResponse
+	(*Elected)(nil),                   // 74: lockkeeper.v1.Elected
+	(*ProclaimResponse)(nil),          // 75: lockkeeper.v1.ProclaimResponse
+	(*ResignResponse)(nil),            // 76: lockkeeper.v1.ResignResponse
+	(*LeaderResponse)(nil),            // 77: lockkeeper.v1.LeaderResponse
+	(*ExplainResponse)(nil),           // 78: lockkeeper.v1.ExplainResponse
+	(*OfferResponse)(nil),             // 79: lockkeeper.v1.OfferResponse
+	(*ClaimResponse)(nil),             // 80: lockkeeper.v1.ClaimResponse
+	(*LockFree)(nil),                  // 81: lockkeeper.v1.LockFree
+	(*TransferResponse)(nil),          // 82: lockkeeper.v1.TransferResponse
+	(LostReason)(0),                   // 83: lockkeeper.v1.LostReason
 }
 var file_lockkeeper_v1_session_proto_depIdxs = []int32{
 	2,  // 0: lockkeeper.v1.SessionRequest.open:type_name -> lockkeeper.v1.OpenSession
@@ -2571,72 +2609,74 @@ var file_lockkeeper_v1_session_proto_depIdxs = []int32{
 	41, // 30: lockkeeper.v1.SessionRequest.offer:type_name -> lockkeeper.v1.OfferRequest
 	42, // 31: lockkeeper.v1.SessionRequest.claim:type_name -> lockkeeper.v1.ClaimRequest
 	43, // 32: lockkeeper.v1.SessionRequest.await_free:type_name -> lockkeeper.v1.AwaitFreeRequest
-	44, // 33: lockkeeper.v1.OpenSession.lease:type_name -> google.protobuf.Duration
-	0,  // 34: lockkeeper.v1.OpenSession.on_disconnect:type_name -> lockkeeper.v1.OnDisconnect
-	45, // 35: lockkeeper.v1.ResumeSession.grants:type_name -> lockkeeper.v1.Grant
-	46, // 36: lockkeeper.v1.ResumeSession.permits:type_name -> lockkeeper.v1.PermitGrant
-	9,  // 37: lockkeeper.v1.SessionResponse.opened:type_name -> lockkeeper.v1.SessionOpened
-	10, // 38: lockkeeper.v1.SessionResponse.lost:type_name -> lockkeeper.v1.GrantLost
-	13, // 39: lockkeeper.v1.SessionResponse.at_risk:type_name -> lockkeeper.v1.SessionAtRisk
-	14, // 40: lockkeeper.v1.SessionResponse.recovered:type_name -> lockkeeper.v1.SessionRecovered
-	15, // 41: lockkeeper.v1.SessionResponse.going_away:type_name -> lockkeeper.v1.SessionGoingAway
-	47, // 42: lockkeeper.v1.SessionResponse.waiting:type_name -> lockkeeper.v1.Waiting
-	45, // 43: lockkeeper.v1.SessionResponse.granted:type_name -> lockkeeper.v1.Grant
-	48, // 44: lockkeeper.v1.SessionResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	49, // 45: lockkeeper.v1.SessionResponse.tried:type_name -> lockkeeper.v1.TryAcquireResponse
-	50, // 46: lockkeeper.v1.SessionResponse.released:type_name -> lockkeeper.v1.ReleaseResponse
-	51, // 47: lockkeeper.v1.SessionResponse.renewed:type_name -> lockkeeper.v1.RenewResponse
-	52, // 48: lockkeeper.v1.SessionResponse.described:type_name -> lockkeeper.v1.DescribeResponse
-	53, // 49: lockkeeper.v1.SessionResponse.token_checked:type_name -> lockkeeper.v1.CheckTokenResponse
-	54, // 50: lockkeeper.v1.SessionResponse.failed:type_name -> google.rpc.Status
-	55, // 51: lockkeeper.v1.SessionResponse.waiting_for_all:type_name -> lockkeeper.v1.WaitingForAll
-	56, // 52: lockkeeper.v1.SessionResponse.granted_all:type_name -> lockkeeper.v1.GrantedAll
-	57, // 53: lockkeeper.v1.SessionResponse.tried_all:type_name -> lockkeeper.v1.TryAcquireAllResponse
-	58, // 54: lockkeeper.v1.SessionResponse.released_all:type_name -> lockkeeper.v1.ReleaseAllResponse
-	59, // 55: lockkeeper.v1.SessionResponse.waiting_for_permits:type_name -> lockkeeper.v1.WaitingForPermits
-	46, // 56: lockkeeper.v1.SessionResponse.permits_granted:type_name -> lockkeeper.v1.PermitGrant
-	60, // 57: lockkeeper.v1.SessionResponse.permits_not_granted:type_name -> lockkeeper.v1.PermitsNotGranted
-	61, // 58: lockkeeper.v1.SessionResponse.permits_tried:type_name -> lockkeeper.v1.TryAcquirePermitsResponse
-	62, // 59: lockkeeper.v1.SessionResponse.permits_released:type_name -> lockkeeper.v1.ReleasePermitsResponse
-	63, // 60: lockkeeper.v1.SessionResponse.permits_renewed:type_name -> lockkeeper.v1.RenewPermitsResponse
-	64, // 61: lockkeeper.v1.SessionResponse.permits_set:type_name -> lockkeeper.v1.SetPermitsResponse
-	65, // 62: lockkeeper.v1.SessionResponse.semaphore_described:type_name -> lockkeeper.v1.DescribeSemaphoreResponse
-	12, // 63: lockkeeper.v1.SessionResponse.permits_lost:type_name -> lockkeeper.v1.PermitsLost
-	66, // 64: lockkeeper.v1.SessionResponse.count_set:type_name -> lockkeeper.v1.SetCountResponse
-	67, // 65: lockkeeper.v1.SessionResponse.counted_down:type_name -> lockkeeper.v1.CountDownResponse
-	68, // 66: lockkeeper.v1.SessionResponse.waiting_for_latch:type_name -> lockkeeper.v1.WaitingForLatch
-	69, // 67: lockkeeper.v1.SessionResponse.latch_opened:type_name -> lockkeeper.v1.LatchOpened
-	70, // 68: lockkeeper.v1.SessionResponse.latch_not_opened:type_name -> lockkeeper.v1.LatchNotOpened
-	71, // 69: lockkeeper.v1.SessionResponse.latch_described:type_name -> lockkeeper.v1.DescribeLatchResponse
-	72, // 70: lockkeeper.v1.SessionResponse.latch_deleted:type_name -> lockkeeper.v1.DeleteLatchResponse
-	7,  // 71: lockkeeper.v1.SessionResponse.pong:type_name -> lockkeeper.v1.Pong
-	73, // 72: lockkeeper.v1.SessionResponse.elected:type_name -> lockkeeper.v1.Elected
-	74, // 73: lockkeeper.v1.SessionResponse.proclaimed:type_name -> lockkeeper.v1.ProclaimResponse
-	75, // 74: lockkeeper.v1.SessionResponse.resigned:type_name -> lockkeeper.v1.ResignResponse
-	76, // 75: lockkeeper.v1.SessionResponse.leader_seen:type_name -> lockkeeper.v1.LeaderResponse
-	77, // 76: lockkeeper.v1.SessionResponse.explained:type_name -> lockkeeper.v1.ExplainResponse
-	11, // 77: lockkeeper.v1.SessionResponse.yield_requested:type_name -> lockkeeper.v1.YieldRequested
-	78, // 78: lockkeeper.v1.SessionResponse.offered:type_name -> lockkeeper.v1.OfferResponse
-	79, // 79: lockkeeper.v1.SessionResponse.claimed:type_name -> lockkeeper.v1.ClaimResponse
-	80, // 80: lockkeeper.v1.SessionResponse.lock_free:type_name -> lockkeeper.v1.LockFree
-	44, // 81: lockkeeper.v1.SessionOpened.lease:type_name -> google.protobuf.Duration
-	45, // 82: lockkeeper.v1.SessionOpened.grants:type_name -> lockkeeper.v1.Grant
-	46, // 83: lockkeeper.v1.SessionOpened.permits:type_name -> lockkeeper.v1.PermitGrant
-	44, // 84: lockkeeper.v1.SessionOpened.ping_interval:type_name -> google.protobuf.Duration
-	44, // 85: lockkeeper.v1.SessionOpened.renew_interval:type_name -> google.protobuf.Duration
-	45, // 86: lockkeeper.v1.GrantLost.grant:type_name -> lockkeeper.v1.Grant
-	81, // 87: lockkeeper.v1.GrantLost.reason:type_name -> lockkeeper.v1.LostReason
-	44, // 88: lockkeeper.v1.GrantLost.valid_for:type_name -> google.protobuf.Duration
-	45, // 89: lockkeeper.v1.YieldRequested.grant:type_name -> lockkeeper.v1.Grant
-	44, // 90: lockkeeper.v1.YieldRequested.within:type_name -> google.protobuf.Duration
-	46, // 91: lockkeeper.v1.PermitsLost.grant:type_name -> lockkeeper.v1.PermitGrant
-	81, // 92: lockkeeper.v1.PermitsLost.reason:type_name -> lockkeeper.v1.LostReason
-	44, // 93: lockkeeper.v1.SessionAtRisk.valid_for:type_name -> google.protobuf.Duration
-	94, // [94:94] is the sub-list for method output_type
-	94, // [94:94] is the sub-list for method input_type
-	94, // [94:94] is the sub-list for extension type_name
-	94, // [94:94] is the sub-list for extension extendee
-	0,  // [0:94] is the sub-list for field type_name
+	44, // 33: lockkeeper.v1.SessionRequest.transfer:type_name -> lockkeeper.v1.TransferRequest
+	45, // 34: lockkeeper.v1.OpenSession.lease:type_name -> google.protobuf.Duration
+	0,  // 35: lockkeeper.v1.OpenSession.on_disconnect:type_name -> lockkeeper.v1.OnDisconnect
+	46, // 36: lockkeeper.v1.ResumeSession.grants:type_name -> lockkeeper.v1.Grant
+	47, // 37: lockkeeper.v1.ResumeSession.permits:type_name -> lockkeeper.v1.PermitGrant
+	9,  // 38: lockkeeper.v1.SessionResponse.opened:type_name -> lockkeeper.v1.SessionOpened
+	10, // 39: lockkeeper.v1.SessionResponse.lost:type_name -> lockkeeper.v1.GrantLost
+	13, // 40: lockkeeper.v1.SessionResponse.at_risk:type_name -> lockkeeper.v1.SessionAtRisk
+	14, // 41: lockkeeper.v1.SessionResponse.recovered:type_name -> lockkeeper.v1.SessionRecovered
+	15, // 42: lockkeeper.v1.SessionResponse.going_away:type_name -> lockkeeper.v1.SessionGoingAway
+	48, // 43: lockkeeper.v1.SessionResponse.waiting:type_name -> lockkeeper.v1.Waiting
+	46, // 44: lockkeeper.v1.SessionResponse.granted:type_name -> lockkeeper.v1.Grant
+	49, // 45: lockkeeper.v1.SessionResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	50, // 46: lockkeeper.v1.SessionResponse.tried:type_name -> lockkeeper.v1.TryAcquireResponse
+	51, // 47: lockkeeper.v1.SessionResponse.released:type_name -> lockkeeper.v1.ReleaseResponse
+	52, // 48: lockkeeper.v1.SessionResponse.renewed:type_name -> lockkeeper.v1.RenewResponse
+	53, // 49: lockkeeper.v1.SessionResponse.described:type_name -> lockkeeper.v1.DescribeResponse
+	54, // 50: lockkeeper.v1.SessionResponse.token_checked:type_name -> lockkeeper.v1.CheckTokenResponse
+	55, // 51: lockkeeper.v1.SessionResponse.failed:type_name -> google.rpc.Status
+	56, // 52: lockkeeper.v1.SessionResponse.waiting_for_all:type_name -> lockkeeper.v1.WaitingForAll
+	57, // 53: lockkeeper.v1.SessionResponse.granted_all:type_name -> lockkeeper.v1.GrantedAll
+	58, // 54: lockkeeper.v1.SessionResponse.tried_all:type_name -> lockkeeper.v1.TryAcquireAllResponse
+	59, // 55: lockkeeper.v1.SessionResponse.released_all:type_name -> lockkeeper.v1.ReleaseAllResponse
+	60, // 56: lockkeeper.v1.SessionResponse.waiting_for_permits:type_name -> lockkeeper.v1.WaitingForPermits
+	47, // 57: lockkeeper.v1.SessionResponse.permits_granted:type_name -> lockkeeper.v1.PermitGrant
+	61, // 58: lockkeeper.v1.SessionResponse.permits_not_granted:type_name -> lockkeeper.v1.PermitsNotGranted
+	62, // 59: lockkeeper.v1.SessionResponse.permits_tried:type_name -> lockkeeper.v1.TryAcquirePermitsResponse
+	63, // 60: lockkeeper.v1.SessionResponse.permits_released:type_name -> lockkeeper.v1.ReleasePermitsResponse
+	64, // 61: lockkeeper.v1.SessionResponse.permits_renewed:type_name -> lockkeeper.v1.RenewPermitsResponse
+	65, // 62: lockkeeper.v1.SessionResponse.permits_set:type_name -> lockkeeper.v1.SetPermitsResponse
+	66, // 63: lockkeeper.v1.SessionResponse.semaphore_described:type_name -> lockkeeper.v1.DescribeSemaphoreResponse
+	12, // 64: lockkeeper.v1.SessionResponse.permits_lost:type_name -> lockkeeper.v1.PermitsLost
+	67, // 65: lockkeeper.v1.SessionResponse.count_set:type_name -> lockkeeper.v1.SetCountResponse
+	68, // 66: lockkeeper.v1.SessionResponse.counted_down:type_name -> lockkeeper.v1.CountDownResponse
+	69, // 67: lockkeeper.v1.SessionResponse.waiting_for_latch:type_name -> lockkeeper.v1.WaitingForLatch
+	70, // 68: lockkeeper.v1.SessionResponse.latch_opened:type_name -> lockkeeper.v1.LatchOpened
+	71, // 69: lockkeeper.v1.SessionResponse.latch_not_opened:type_name -> lockkeeper.v1.LatchNotOpened
+	72, // 70: lockkeeper.v1.SessionResponse.latch_described:type_name -> lockkeeper.v1.DescribeLatchResponse
+	73, // 71: lockkeeper.v1.SessionResponse.latch_deleted:type_name -> lockkeeper.v1.DeleteLatchResponse
+	7,  // 72: lockkeeper.v1.SessionResponse.pong:type_name -> lockkeeper.v1.Pong
+	74, // 73: lockkeeper.v1.SessionResponse.elected:type_name -> lockkeeper.v1.Elected
+	75, // 74: lockkeeper.v1.SessionResponse.proclaimed:type_name -> lockkeeper.v1.ProclaimResponse
+	76, // 75: lockkeeper.v1.SessionResponse.resigned:type_name -> lockkeeper.v1.ResignResponse
+	77, // 76: lockkeeper.v1.SessionResponse.leader_seen:type_name -> lockkeeper.v1.LeaderResponse
+	78, // 77: lockkeeper.v1.SessionResponse.explained:type_name -> lockkeeper.v1.ExplainResponse
+	11, // 78: lockkeeper.v1.SessionResponse.yield_requested:type_name -> lockkeeper.v1.YieldRequested
+	79, // 79: lockkeeper.v1.SessionResponse.offered:type_name -> lockkeeper.v1.OfferResponse
+	80, // 80: lockkeeper.v1.SessionResponse.claimed:type_name -> lockkeeper.v1.ClaimResponse
+	81, // 81: lockkeeper.v1.SessionResponse.lock_free:type_name -> lockkeeper.v1.LockFree
+	82, // 82: lockkeeper.v1.SessionResponse.transfer_requested:type_name -> lockkeeper.v1.TransferResponse
+	45, // 83: lockkeeper.v1.SessionOpened.lease:type_name -> google.protobuf.Duration
+	46, // 84: lockkeeper.v1.SessionOpened.grants:type_name -> lockkeeper.v1.Grant
+	47, // 85: lockkeeper.v1.SessionOpened.permits:type_name -> lockkeeper.v1.PermitGrant
+	45, // 86: lockkeeper.v1.SessionOpened.ping_interval:type_name -> google.protobuf.Duration
+	45, // 87: lockkeeper.v1.SessionOpened.renew_interval:type_name -> google.protobuf.Duration
+	46, // 88: lockkeeper.v1.GrantLost.grant:type_name -> lockkeeper.v1.Grant
+	83, // 89: lockkeeper.v1.GrantLost.reason:type_name -> lockkeeper.v1.LostReason
+	45, // 90: lockkeeper.v1.GrantLost.valid_for:type_name -> google.protobuf.Duration
+	46, // 91: lockkeeper.v1.YieldRequested.grant:type_name -> lockkeeper.v1.Grant
+	45, // 92: lockkeeper.v1.YieldRequested.within:type_name -> google.protobuf.Duration
+	47, // 93: lockkeeper.v1.PermitsLost.grant:type_name -> lockkeeper.v1.PermitGrant
+	83, // 94: lockkeeper.v1.PermitsLost.reason:type_name -> lockkeeper.v1.LostReason
+	45, // 95: lockkeeper.v1.SessionAtRisk.valid_for:type_name -> google.protobuf.Duration
+	96, // [96:96] is the sub-list for method output_type
+	96, // [96:96] is the sub-list for method input_type
+	96, // [96:96] is the sub-list for extension type_name
+	96, // [96:96] is the sub-list for extension extendee
+	0,  // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_session_proto_init() }
@@ -2683,6 +2723,7 @@ func file_lockkeeper_v1_session_proto_init() {
 		(*SessionRequest_Offer)(nil),
 		(*SessionRequest_Claim)(nil),
 		(*SessionRequest_AwaitFree)(nil),
+		(*SessionRequest_Transfer)(nil),
 	}
 	file_lockkeeper_v1_session_proto_msgTypes[7].OneofWrappers = []any{
 		(*SessionResponse_Opened)(nil),
@@ -2729,6 +2770,7 @@ func file_lockkeeper_v1_session_proto_init() {
 		(*SessionResponse_Offered)(nil),
 		(*SessionResponse_Claimed)(nil),
 		(*SessionResponse_LockFree)(nil),
+		(*SessionResponse_TransferRequested)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -21,21 +21,8 @@ if [ ! -x "$grpcurl" ]; then
     skip "grpcurl $version cannot be installed"
 fi
 
-log=$work/coordinator.log
-env -u RUST_LOG "$built/debug/lockkeeper" serve --listen 127.0.0.1:0 --set log.format=json 2>"$log" &
-coordinator=$!
-trap 'kill "$coordinator" 2>/dev/null || true; wait "$coordinator" 2>/dev/null || true' EXIT
-address=
-for _ in $(seq 100); do
-  address=$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$log")
-  [ -n "$address" ] && break
-  sleep 0.1
-done
-if [ -z "$address" ]; then
-  cat "$log"
-  echo "the coordinator does not serve"
-  exit 1
-fi
+# shellcheck source=tests/clients/coordinator.sh
+source tests/clients/coordinator.sh
 
 passed=0
 failed=0

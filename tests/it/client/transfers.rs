@@ -1,5 +1,6 @@
 //! Leaderships that are transferred to a candidate.
 
+use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Error, Guard, LockMode, LostReason, Observed, Session, TransferRequest};
 use tokio::{
     task::JoinHandle,
@@ -21,7 +22,7 @@ async fn line_up(network: &Network, names: &[&str]) -> Vec<Candidate> {
     for (at, name) in names.iter().enumerate() {
         let session = network.client(&[at % 2]).session().open().await.unwrap();
         let lock = session.lock("workers").mode(LockMode::Fair).owner(*name);
-        let waits = tokio::spawn(lock.acquire());
+        let waits = spawn_detached("campaign", lock.acquire());
         eventually("it waits", || async {
             session.describe("workers").await.unwrap().waiters.len() == at + 1
         })

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class CampaignRequest(_message.Message):
-    __slots__ = ("name", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "value")
+    __slots__ = ("name", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "value", "lock_delay")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class CampaignRequest(_message.Message):
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    LOCK_DELAY_FIELD_NUMBER: _ClassVar[int]
     name: str
     session_id: str
     owner: str
@@ -30,7 +31,8 @@ class CampaignRequest(_message.Message):
     min_replica_acks: int
     note: _types_pb2.Note
     value: str
-    def __init__(self, name: _Optional[str] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., value: _Optional[str] = ...) -> None: ...
+    lock_delay: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., value: _Optional[str] = ..., lock_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class CampaignResponse(_message.Message):
     __slots__ = ("waiting", "elected", "not_elected")
@@ -89,6 +91,32 @@ class ResignResponse(_message.Message):
     resigned: bool
     hold_count: int
     def __init__(self, resigned: bool = ..., hold_count: _Optional[int] = ...) -> None: ...
+
+class TransferRequest(_message.Message):
+    __slots__ = ("name", "to", "reason", "within", "client_name", "preempt", "grace_period")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_FIELD_NUMBER: _ClassVar[int]
+    GRACE_PERIOD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    to: str
+    reason: str
+    within: _duration_pb2.Duration
+    client_name: str
+    preempt: bool
+    grace_period: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., to: _Optional[str] = ..., reason: _Optional[str] = ..., within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_name: _Optional[str] = ..., preempt: bool = ..., grace_period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class TransferResponse(_message.Message):
+    __slots__ = ("held", "reached")
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    held: bool
+    reached: bool
+    def __init__(self, held: bool = ..., reached: bool = ...) -> None: ...
 
 class LeaderRequest(_message.Message):
     __slots__ = ("name",)

@@ -43,6 +43,11 @@ export interface CampaignRequest {
    * characters.
    */
   value: string;
+  /**
+   * For how long nobody can lead after a loss of the leadership that was no resignation; as in
+   * AcquireRequest.
+   */
+  lockDelay?: Duration | undefined;
 }
 
 /** See ElectionService.Campaign. */
@@ -112,6 +117,47 @@ export interface ResignResponse {
   resigned: boolean;
   /** The number of holds that the caller has left on the election's lock. */
   holdCount: number;
+}
+
+/**
+ * See ElectionService.Transfer. Fields follow the rules of RequestYieldRequest unless stated
+ * otherwise.
+ */
+export interface TransferRequest {
+  /** The election's name. */
+  name: string;
+  /**
+   * The candidate that leads next, by its `owner` in CampaignRequest, or by its `owner` or
+   * `session_digest` as Describe shows it. If several candidates fit, the first of them. Empty: the
+   * first in line.
+   */
+  to: string;
+  /** Why, for the leader. Empty: a text that says that the leadership is transferred. */
+  reason: string;
+  /** How long the request to the leader stands. */
+  within?:
+    | Duration
+    | undefined;
+  /** A name of the caller, for the leader. */
+  clientName: string;
+  /** Whether to take the leadership from a leader that still leads when the request ends. */
+  preempt: boolean;
+  /** With `preempt`: for how long then nobody else leads. */
+  gracePeriod?: Duration | undefined;
+}
+
+/** See ElectionService.Transfer. */
+export interface TransferResponse {
+  /**
+   * Whether a leader, or another holder of the election's lock, is in office. If not, the candidate
+   * leads at once.
+   */
+  held: boolean;
+  /**
+   * Whether the leader has the request. If not, the candidate leads when the leadership ends; see
+   * RequestYieldResponse.unreached.
+   */
+  reached: boolean;
 }
 
 /** See ElectionService.Leader. */
@@ -202,6 +248,7 @@ function createBaseCampaignRequest(): CampaignRequest {
     minReplicaAcks: 0,
     note: undefined,
     value: "",
+    lockDelay: undefined,
   };
 }
 
@@ -233,6 +280,9 @@ export const CampaignRequest: MessageFns<CampaignRequest> = {
     }
     if (message.value !== "") {
       writer.uint32(74).string(message.value);
+    }
+    if (message.lockDelay !== undefined) {
+      Duration.encode(message.lockDelay, writer.uint32(82).fork()).join();
     }
     return writer;
   },
@@ -322,6 +372,14 @@ export const CampaignRequest: MessageFns<CampaignRequest> = {
             message.value = reader.string();
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.lockDelay = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -352,6 +410,9 @@ export const CampaignRequest: MessageFns<CampaignRequest> = {
     message.minReplicaAcks = object.minReplicaAcks ?? 0;
     message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     message.value = object.value ?? "";
+    message.lockDelay = (object.lockDelay !== undefined && object.lockDelay !== null)
+      ? Duration.fromPartial(object.lockDelay)
+      : undefined;
     return message;
   },
 };
@@ -842,6 +903,204 @@ export const ResignResponse: MessageFns<ResignResponse> = {
     const message = createBaseResignResponse();
     message.resigned = object.resigned ?? false;
     message.holdCount = object.holdCount ?? 0;
+    return message;
+  },
+};
+
+function createBaseTransferRequest(): TransferRequest {
+  return { name: "", to: "", reason: "", within: undefined, clientName: "", preempt: false, gracePeriod: undefined };
+}
+
+export const TransferRequest: MessageFns<TransferRequest> = {
+  encode(message: TransferRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.to !== "") {
+      writer.uint32(18).string(message.to);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    if (message.within !== undefined) {
+      Duration.encode(message.within, writer.uint32(34).fork()).join();
+    }
+    if (message.clientName !== "") {
+      writer.uint32(42).string(message.clientName);
+    }
+    if (message.preempt !== false) {
+      writer.uint32(48).bool(message.preempt);
+    }
+    if (message.gracePeriod !== undefined) {
+      Duration.encode(message.gracePeriod, writer.uint32(58).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TransferRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTransferRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.to = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.within = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.clientName = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.preempt = reader.bool();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.gracePeriod = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<TransferRequest>): TransferRequest {
+    return TransferRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<TransferRequest>): TransferRequest {
+    const message = createBaseTransferRequest();
+    message.name = object.name ?? "";
+    message.to = object.to ?? "";
+    message.reason = object.reason ?? "";
+    message.within = (object.within !== undefined && object.within !== null)
+      ? Duration.fromPartial(object.within)
+      : undefined;
+    message.clientName = object.clientName ?? "";
+    message.preempt = object.preempt ?? false;
+    message.gracePeriod = (object.gracePeriod !== undefined && object.gracePeriod !== null)
+      ? Duration.fromPartial(object.gracePeriod)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseTransferResponse(): TransferResponse {
+  return { held: false, reached: false };
+}
+
+export const TransferResponse: MessageFns<TransferResponse> = {
+  encode(message: TransferResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.held !== false) {
+      writer.uint32(8).bool(message.held);
+    }
+    if (message.reached !== false) {
+      writer.uint32(16).bool(message.reached);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TransferResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTransferResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.held = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.reached = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<TransferResponse>): TransferResponse {
+    return TransferResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<TransferResponse>): TransferResponse {
+    const message = createBaseTransferResponse();
+    message.held = object.held ?? false;
+    message.reached = object.reached ?? false;
     return message;
   },
 };

@@ -27,6 +27,8 @@ import {
   ProclaimResponse,
   ResignRequest,
   ResignResponse,
+  TransferRequest,
+  TransferResponse,
 } from "./election.js";
 
 export const protobufPackage = "lockkeeper.v1";
@@ -102,6 +104,30 @@ export const ElectionServiceService = {
     responseSerialize: (value: ResignResponse): Buffer => Buffer.from(ResignResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ResignResponse => ResignResponse.decode(value),
   },
+  /**
+   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
+   * the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
+   * can come to an end and resign. Then the candidate leads, in a new term. The order of the other
+   * candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
+   * when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
+   * its lease ends; the call then requires the right `preempt` instead of `acquire`.
+   *
+   * Success: the candidate is the first in line, and the request was sent. It stays the first, also
+   * if the leader does not resign, until it leads, stops waiting, or another one is put first.
+   * A repeat is another request. After an error the candidate can be the first in line.
+   *
+   * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
+   * for example because it leads already; and those of LockService.RequestYield.
+   */
+  transfer: {
+    path: "/lockkeeper.v1.ElectionService/Transfer" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: TransferRequest): Buffer => Buffer.from(TransferRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): TransferRequest => TransferRequest.decode(value),
+    responseSerialize: (value: TransferResponse): Buffer => Buffer.from(TransferResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): TransferResponse => TransferResponse.decode(value),
+  },
   /** Returns the leader at the moment the store was read. Read-only. */
   leader: {
     path: "/lockkeeper.v1.ElectionService/Leader" as const,
@@ -167,6 +193,22 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
    */
   resign: handleUnaryCall<ResignRequest, ResignResponse>;
+  /**
+   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
+   * the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
+   * can come to an end and resign. Then the candidate leads, in a new term. The order of the other
+   * candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
+   * when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
+   * its lease ends; the call then requires the right `preempt` instead of `acquire`.
+   *
+   * Success: the candidate is the first in line, and the request was sent. It stays the first, also
+   * if the leader does not resign, until it leads, stops waiting, or another one is put first.
+   * A repeat is another request. After an error the candidate can be the first in line.
+   *
+   * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
+   * for example because it leads already; and those of LockService.RequestYield.
+   */
+  transfer: handleUnaryCall<TransferRequest, TransferResponse>;
   /** Returns the leader at the moment the store was read. Read-only. */
   leader: handleUnaryCall<LeaderRequest, LeaderResponse>;
   /**
@@ -248,6 +290,36 @@ export interface ElectionServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResignResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
+   * the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
+   * can come to an end and resign. Then the candidate leads, in a new term. The order of the other
+   * candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
+   * when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
+   * its lease ends; the call then requires the right `preempt` instead of `acquire`.
+   *
+   * Success: the candidate is the first in line, and the request was sent. It stays the first, also
+   * if the leader does not resign, until it leads, stops waiting, or another one is put first.
+   * A repeat is another request. After an error the candidate can be the first in line.
+   *
+   * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
+   * for example because it leads already; and those of LockService.RequestYield.
+   */
+  transfer(
+    request: TransferRequest,
+    callback: (error: ServiceError | null, response: TransferResponse) => void,
+  ): ClientUnaryCall;
+  transfer(
+    request: TransferRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: TransferResponse) => void,
+  ): ClientUnaryCall;
+  transfer(
+    request: TransferRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: TransferResponse) => void,
   ): ClientUnaryCall;
   /** Returns the leader at the moment the store was read. Read-only. */
   leader(

@@ -14,6 +14,8 @@ import {
   ProclaimResponse,
   ResignRequest,
   ResignResponse,
+  TransferRequest,
+  TransferResponse,
 } from "./election.js";
 import {
   AwaitLatchRequest,
@@ -242,6 +244,9 @@ export interface SessionRequest {
      * `not_granted`.
      */
     { $case: "awaitFree"; value: AwaitFreeRequest }
+    | //
+    /** Same as ElectionService.Transfer; answered by `transfer_requested`. */
+    { $case: "transfer"; value: TransferRequest }
     | undefined;
   /**
    * The trace context of an operation, in the format of the W3C `traceparent` header. A unary call
@@ -468,6 +473,9 @@ export interface SessionResponse {
     | //
     /** Ends await_free. */
     { $case: "lockFree"; value: LockFree }
+    | //
+    /** Answers transfer. */
+    { $case: "transferRequested"; value: TransferResponse }
     | undefined;
 }
 
@@ -687,6 +695,9 @@ export const SessionRequest: MessageFns<SessionRequest> = {
         break;
       case "awaitFree":
         AwaitFreeRequest.encode(message.request.value, writer.uint32(642).fork()).join();
+        break;
+      case "transfer":
+        TransferRequest.encode(message.request.value, writer.uint32(650).fork()).join();
         break;
     }
     if (message.traceparent !== "") {
@@ -986,6 +997,14 @@ export const SessionRequest: MessageFns<SessionRequest> = {
             message.request = { $case: "awaitFree", value: AwaitFreeRequest.decode(reader, reader.uint32()) };
             continue;
           }
+          case 81: {
+            if (tag !== 650) {
+              break;
+            }
+
+            message.request = { $case: "transfer", value: TransferRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
           case 40: {
             if (tag !== 322) {
               break;
@@ -1214,6 +1233,12 @@ export const SessionRequest: MessageFns<SessionRequest> = {
       case "awaitFree": {
         if (object.request?.value !== undefined && object.request?.value !== null) {
           message.request = { $case: "awaitFree", value: AwaitFreeRequest.fromPartial(object.request.value) };
+        }
+        break;
+      }
+      case "transfer": {
+        if (object.request?.value !== undefined && object.request?.value !== null) {
+          message.request = { $case: "transfer", value: TransferRequest.fromPartial(object.request.value) };
         }
         break;
       }
@@ -1712,6 +1737,9 @@ export const SessionResponse: MessageFns<SessionResponse> = {
       case "lockFree":
         LockFree.encode(message.response.value, writer.uint32(642).fork()).join();
         break;
+      case "transferRequested":
+        TransferResponse.encode(message.response.value, writer.uint32(650).fork()).join();
+        break;
     }
     return writer;
   },
@@ -2101,6 +2129,14 @@ export const SessionResponse: MessageFns<SessionResponse> = {
             message.response = { $case: "lockFree", value: LockFree.decode(reader, reader.uint32()) };
             continue;
           }
+          case 81: {
+            if (tag !== 650) {
+              break;
+            }
+
+            message.response = { $case: "transferRequested", value: TransferResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2402,6 +2438,12 @@ export const SessionResponse: MessageFns<SessionResponse> = {
       case "lockFree": {
         if (object.response?.value !== undefined && object.response?.value !== null) {
           message.response = { $case: "lockFree", value: LockFree.fromPartial(object.response.value) };
+        }
+        break;
+      }
+      case "transferRequested": {
+        if (object.response?.value !== undefined && object.response?.value !== null) {
+          message.response = { $case: "transferRequested", value: TransferResponse.fromPartial(object.response.value) };
         }
         break;
       }
