@@ -174,11 +174,16 @@ def test_an_interrupt_ends_the_wait(client):
         eventually(lambda: client.describe("a").waiter_count == 1, "it waits")
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
-    with client.lock("a"):
-        threading.Thread(target=interrupt).start()
-        with pytest.raises(KeyboardInterrupt):
-            client.lock("a").acquire()
-        eventually(lambda: client.describe("a").waiter_count == 0, "it left")
+    # A shell starts programs in the background with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with client.lock("a"):
+            threading.Thread(target=interrupt).start()
+            with pytest.raises(KeyboardInterrupt):
+                client.lock("a").acquire()
+            eventually(lambda: client.describe("a").waiter_count == 0, "it left")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # --- losses
