@@ -1,6 +1,6 @@
 //! The answers on a session's stream, and those of one wait.
 
-use lockkeeper_access::Right;
+use lockkeeper_access::{Access, Identity, Right};
 use lockkeeper_store::script::{CountSet, PermitsSet};
 
 use crate::{
@@ -123,11 +123,19 @@ impl Answer {
         )
     }
 
+    /// Refuses the end of a wait, and so releases what it grants, if the right to the name was
+    /// taken away meanwhile.
+    pub fn permitted(self, access: &Access, caller: &Identity) -> Result<Self, Error> {
+        let allows = |right, name: &LockName| access.allows(caller, right, name.public());
+        if let Some((right, name)) = self.forbidden(allows) {
+            let name = name.clone();
+            return Err(Error::Forbidden { right, name });
+        }
+        Ok(self)
+    }
+
     /// The first right to a name that the end of a wait takes, and that the caller lacks.
-    pub fn forbidden(
-        &self,
-        allows: impl Fn(Right, &LockName) -> bool,
-    ) -> Option<(Right, &LockName)> {
+    fn forbidden(&self, allows: impl Fn(Right, &LockName) -> bool) -> Option<(Right, &LockName)> {
         let (right, name) = match self {
             Self::Granted(delivery) => (Right::Acquire, &delivery.grant().name),
             Self::Elected(elected) => (Right::Acquire, &elected.delivery.grant().name),

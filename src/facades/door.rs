@@ -76,14 +76,7 @@ impl Door {
                 return Err(error);
             }
             if !answer.is_about_wait() {
-                // The right may have been taken away during the wait.
-                let who = account.identity();
-                let allows = |right, name: &LockName| self.access.allows(who, right, name.public());
-                if let Some((right, name)) = answer.forbidden(allows) {
-                    let name = name.clone();
-                    return Err(Error::Forbidden { right, name });
-                }
-                return Ok(answer);
+                return answer.permitted(&self.access, account.identity());
             }
         }
         Err(Error::Draining)

@@ -24,18 +24,12 @@ impl Viewer {
         self.0.as_ref().is_none_or(may)
     }
 
-    /// Refuses the end of a wait, and so releases what it grants, if the right to the name was
-    /// taken away meanwhile.
+    /// The answer, see [`Answer::permitted`].
     pub(super) fn allowed(&self, answer: Answer) -> Result<Answer, Error> {
         let Some((_, access, caller)) = &self.0 else {
             return Ok(answer);
         };
-        let allows = |right, name: &LockName| access.allows(caller, right, name.public());
-        if let Some((right, name)) = answer.forbidden(allows) {
-            let name = name.clone();
-            return Err(Error::Forbidden { right, name });
-        }
-        Ok(answer)
+        answer.permitted(access, caller)
     }
 
     /// An owner as the viewer may see it: its own by name, others as a digest.

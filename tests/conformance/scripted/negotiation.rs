@@ -50,7 +50,7 @@ pub(super) async fn a_request_to_an_older_grant_is_ignored(stage: &mut Stage) ->
     let mut grant = stage.lock(&mut stream, "a", "g").await?;
     grant.fencing_token -= 1;
     ask(&stream, &grant, "too late");
-    sleep(TOLERANCE).await;
+    stream.quiet_until(Instant::now() + TOLERANCE).await?;
     ensure!(stage.driver.requests("a") == 0, "it was asked");
     Ok(())
 }
