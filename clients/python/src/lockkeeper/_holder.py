@@ -132,7 +132,7 @@ class HolderBase(Generic[ClientT, FlagT]):
     # --- requests
 
     def _acquisition(self, blocking: bool | None, timeout: Seconds | None) -> Acquisition:
-        if self._holds() and not self._options.owner:
+        if self._guards and not self._options.owner and self._holds():
             why = "it is held already through this object; release it, or use another object"
             raise RuntimeError(f"{self.name}: {why}")
         blocking = self._defaults.blocking if blocking is None else blocking

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Union
 
 from lockkeeper._clock import Seconds, seconds_of
 from lockkeeper._machine.events import Message
-from lockkeeper._machine.messages import Request, set_seconds
+from lockkeeper._machine.messages import Request, has_field, set_seconds
 from lockkeeper.errors import Misconfigured
 from lockkeeper.v1 import lock_pb2, semaphore_pb2, types_pb2
 
@@ -43,58 +43,55 @@ def note_of(reason: str, labels: Mapping[str, str] | None) -> types_pb2.Note | N
 
 
 class Target(NamedTuple):
-    """What is acquired: the field of the waiting request, and the request without options."""
+    """What is acquired: the field of the waiting request, and the fields of both requests."""
 
     kind: str
-    request: Message
-    #: The request that does not wait; None if this one does not.
+    fields: dict[str, Any]
+    waits: type
+    #: The request that does not wait; None if the other does not.
     tries: type | None
 
     @classmethod
     def lock(cls, name: str, mode: str) -> Target:
         """Return the target of one lock."""
-        request = lock_pb2.AcquireRequest(name=name, mode=mode_of(mode))
-        return cls("acquire", request, lock_pb2.TryAcquireRequest)
+        fields = {"name": name, "mode": mode_of(mode)}
+        return cls("acquire", fields, lock_pb2.AcquireRequest, lock_pb2.TryAcquireRequest)
 
     @classmethod
     def locks(cls, names: Iterable[LockName], mode: str) -> Target:
         """Return the target of several locks."""
         pairs = [(it, mode) if isinstance(it, str) else it for it in names]
         specs = [lock_pb2.LockSpec(name=name, mode=mode_of(of)) for name, of in pairs]
-        request = lock_pb2.AcquireAllRequest(locks=specs)
-        return cls("acquire_all", request, lock_pb2.TryAcquireAllRequest)
+        waits, tries = lock_pb2.AcquireAllRequest, lock_pb2.TryAcquireAllRequest
+        return cls("acquire_all", {"locks": specs}, waits, tries)
 
     @classmethod
     def permits(cls, name: str, permits: int) -> Target:
         """Return the target of permits."""
-        request = semaphore_pb2.AcquirePermitsRequest(name=name, permits=permits)
-        return cls("acquire_permits", request, semaphore_pb2.TryAcquirePermitsRequest)
+        fields = {"name": name, "permits": permits}
+        waits, tries = semaphore_pb2.AcquirePermitsRequest, semaphore_pb2.TryAcquirePermitsRequest
+        return cls("acquire_permits", fields, waits, tries)
 
     @classmethod
     def claim(cls, name: str, ticket: str) -> Target:
         """Return the target of a lock that is taken over."""
-        return cls("claim", lock_pb2.ClaimRequest(name=name, ticket=ticket), None)
+        return cls("claim", {"name": name, "ticket": ticket}, lock_pb2.ClaimRequest, None)
 
     def names(self) -> list[str]:
         """Return the names."""
         if self.kind == "acquire_all":
-            return [spec.name for spec in self.request.locks]
-        return [self.request.name]
+            return [spec.name for spec in self.fields["locks"]]
+        return [self.fields["name"]]
 
     def to_wait(self, options: Options) -> Request:
         """Return the request that waits."""
-        request = type(self.request)()
-        request.CopyFrom(self.request)
-        return self.kind, options.apply(request)
+        return self.kind, options.apply(self.waits(**self.fields))
 
     def to_try(self, options: Options) -> Request:
         """Return the request that does not wait."""
         if self.tries is None:
             return self.to_wait(options)
-        names = ("name", "mode", "locks", "permits")
-        known = self.request.DESCRIPTOR.fields_by_name
-        fields: dict[str, Any] = {it: getattr(self.request, it) for it in names if it in known}
-        return f"try_{self.kind}", options.apply(self.tries(**fields))
+        return f"try_{self.kind}", options.apply(self.tries(**self.fields))
 
 
 class Options:
@@ -126,7 +123,8 @@ class Options:
 
     def apply(self, request: Message) -> Message:
         """Set the options in a request."""
-        request.owner = self.owner
+        if self.owner:
+            request.owner = self.owner
         if self.min_replica_acks:
             request.min_replica_acks = self.min_replica_acks
         if self.lease is not None:
@@ -138,6 +136,6 @@ class Options:
         if self.lock_delay is not None:
             set_seconds(request.lock_delay, self.lock_delay)
         # A try does not wait.
-        if self.end_on_deadlock and "end_on_deadlock" in request.DESCRIPTOR.fields_by_name:
+        if self.end_on_deadlock and has_field(request, "end_on_deadlock"):
             request.end_on_deadlock = True
         return request

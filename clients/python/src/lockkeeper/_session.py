@@ -79,22 +79,58 @@ class Acquisition(NamedTuple):
 class Held:
     """What one acquire obtained, as its user sees it."""
 
-    def __init__(
-        self, session: SessionCore, effect: ev.Granted, lost: Flag, yield_requested: Flag
-    ) -> None:
+    __slots__ = (
+        "_flags",
+        "asked",
+        "block",
+        "grants",
+        "guard",
+        "loss",
+        "on_lost",
+        "on_yield",
+        "session",
+        "valid_until",
+    )
+
+    def __init__(self, session: SessionCore, effect: ev.Granted) -> None:
         self.session: Any = session
+        #: Events by name, made when they are first asked for: few callers do.
+        self._flags: dict[str, Flag] = {}
         self.guard = effect.op_id
         self.grants = effect.grants
         self.valid_until = effect.valid_until
-        self.lost = lost
         self.loss: LockLost | None = None
         self.on_lost: list[Callable[[LockLost], None]] = []
-        self.yield_requested = yield_requested
         #: The newest request to yield.
         self.asked: YieldRequest | None = None
         self.on_yield: Callable[[YieldRequest], None] | None = None
         #: The block of the asyncio client that holds it.
         self.block: Any = None
+
+    @property
+    def lost(self) -> Flag:
+        """Return the event of its loss."""
+        return self._flag("lost", lambda: self.loss)
+
+    @property
+    def yield_requested(self) -> Flag:
+        """Return the event of a request to yield."""
+        return self._flag("yield_requested", lambda: self.asked)
+
+    def _flag(self, name: str, happened: Callable[[], object]) -> Flag:
+        known = self._flags.get(name)
+        if known is None:
+            known = self._flags.setdefault(name, self.session.flag())
+            # What happens from now on sets it; see `happens`.
+            if happened():
+                known.set()
+        return known
+
+    def happens(self, name: str) -> None:
+        """Set an event, if it was asked for. What it is about is known already."""
+        known = self._flags.get(name)
+        if known is not None:
+            known.set()
 
     @property
     def valid_for(self) -> float:
@@ -127,13 +163,16 @@ class SessionCore:
         self._addresses = addresses
         self._hooks = hooks
         self._ids = itertools.count(1)
+        # Unique among sessions by the first half, and in the session by the second.
+        prefix, numbers = secrets.token_hex(8), itertools.count()
         self._machine = Machine(
             [address.text for address in addresses],
             open_session,
             self._ids,
-            lambda: secrets.token_hex(16),
+            lambda: f"{prefix}{next(numbers):016x}",
             random.random,
         )
+        self.flag = hooks.flag
         #: By operation; those that wait for the session to be open by a negative number.
         self._futures: dict[int, Any] = {}
         self._held: dict[int, Held] = {}
@@ -188,7 +227,7 @@ class SessionCore:
     def _on_granted(self, effect: ev.Granted) -> None:
         if effect.op_id not in self._futures:
             return  # Its caller gave up; the machine releases it.
-        held = Held(self, effect, self._hooks.flag(), self._hooks.flag())
+        held = Held(self, effect)
         listener = self._listeners.get(effect.op_id)
         if listener:
             held.on_yield = listener.on_yield
@@ -212,7 +251,7 @@ class SessionCore:
         held = self._held.pop(effect.guard, None)
         if held:
             held.loss = effect.error
-            held.lost.set()
+            held.happens("lost")
             logger.error("%s", effect.error)
             for callback in held.on_lost:
                 self._hooks.run(callback, effect.error)
@@ -221,7 +260,7 @@ class SessionCore:
         held = self._held.get(effect.guard)
         if held:
             request = held.asked = YieldRequest(*effect[1:])
-            held.yield_requested.set()
+            held.happens("yield_requested")
             logger.info("%s: %r asks to yield it: %s", request.name, request.by, request.reason)
             if held.on_yield:
                 self._hooks.run(held.on_yield, request)

@@ -30,10 +30,12 @@ class Holding:
 
     __slots__ = ("asked", "grant", "guards", "id", "keys", "renew_at", "renewing", "valid_until")
 
-    def __init__(self, holding_id: int, grant: Message, valid_until: float) -> None:
+    def __init__(
+        self, holding_id: int, keys: list[tuple[str, ...]], grant: Message, valid_until: float
+    ) -> None:
         self.id = holding_id
         self.grant = grant
-        self.keys = keys_of(grant)
+        self.keys = keys
         self.valid_until = valid_until
         #: None for a lease that the request set.
         self.renew_at: float | None = None
@@ -83,7 +85,10 @@ class Grants:
 
     def find(self, grant: Message) -> Holding | None:
         """Return the holding that a message is about."""
-        for key in keys_of(grant):
+        return self._find(keys_of(grant))
+
+    def _find(self, keys: list[tuple[str, ...]]) -> Holding | None:
+        for key in keys:
             holding_id = self._by_key.get(key)
             if holding_id is not None:
                 return self._holdings[holding_id]
@@ -120,11 +125,12 @@ class Grants:
             self.check(now, holding, can_renew=True)
 
     def _join(self, guard_id: int, grant: Message, until: float) -> Holding:
-        holding = self.find(grant)
+        keys = keys_of(grant)
+        holding = self._find(keys)
         if holding is None:
-            holding = Holding(next(self._ids), grant, until)
+            holding = Holding(next(self._ids), keys, grant, until)
             self._holdings[holding.id] = holding
-            for key in holding.keys:
+            for key in keys:
                 self._by_key[key] = holding.id
         holding.grant = grant
         holding.guards.append(guard_id)

@@ -12,6 +12,7 @@ from lockkeeper._machine.messages import (
     ACQUIRES,
     Request,
     grants_in,
+    has_field,
     loss_in,
     refusal_in,
     resume_of,
@@ -27,6 +28,10 @@ CLOSED = "it was closed"
 CLOSE_TIMEOUT = 2.0
 LEASE_DEFAULT = 30.0
 NEVER = float("inf")
+
+#: The responses that answer no operation.
+_NOTICES = frozenset(["lost", "permits_lost", "yield_requested", "opened", "going_away", "pong"])
+_NOTICES |= {"at_risk", "recovered"}
 
 
 class Machine:
@@ -82,18 +87,15 @@ class Machine:
 
     def _next_deadline(self) -> float:
         state = self._state
-        if isinstance(state, Ended) or not self._streams:
-            return NEVER
-        first = self._close_deadline
         if isinstance(state, Up):
-            first = min(first, self._ping_at(state) if state.leave_at is None else state.leave_at)
+            first = self._ping_at(state) if state.leave_at is None else state.leave_at
+        elif isinstance(state, Ended) or not self._streams:
+            return NEVER
         else:
-            first = min(first, state.retry_at if isinstance(state, Down) else state.deadline)
+            first = state.retry_at if isinstance(state, Down) else state.deadline
             first = min(first, self._resume_deadline)
         grants, operations = self._grants.timers.next(), self._operations.timers.next()
-        if grants is not None and grants < first:
-            first = grants
-        return first if operations is None else min(first, operations)
+        return min(first, self._close_deadline, grants, operations)
 
     @property
     def is_ended(self) -> bool:
@@ -274,23 +276,23 @@ class Machine:
 
     def _on_frame(self, now: float, frame: session_pb2.SessionResponse, kind: str) -> None:
         response: ev.Message = getattr(frame, kind)
-        if kind in ("lost", "permits_lost"):
-            self._grants.on_lost(now, response)
-        elif kind == "yield_requested":
-            self._grants.on_asked(now, response)
-        elif kind in ("at_risk", "recovered", "going_away", "opened"):
-            self._on_session_frame(now, kind, response)
+        if kind in _NOTICES:
+            self._on_notice(now, kind, response)
         elif kind.startswith("waiting"):
             operation = self._operations.get(frame.op_id)
             if operation and not operation.abandoned:
                 self._emit(ev.Waits(frame.op_id, response))
         elif kind == "failed":
             self._on_failed(now, frame.op_id, Refused.of(response))
-        elif kind != "pong":
+        else:
             self._on_answer(now, frame.op_id, kind, response)
 
-    def _on_session_frame(self, now: float, kind: str, response: ev.Message) -> None:
-        if kind == "at_risk":
+    def _on_notice(self, now: float, kind: str, response: ev.Message) -> None:
+        if kind in ("lost", "permits_lost"):
+            self._grants.on_lost(now, response)
+        elif kind == "yield_requested":
+            self._grants.on_asked(now, response)
+        elif kind == "at_risk":
             cause = f"renewals fail, the first loss is {seconds(response.valid_for):.1f} s away"
             self._emit(ev.Changed("at_risk", cause))
         elif kind == "recovered":
@@ -298,7 +300,7 @@ class Machine:
         elif kind == "opened":
             assert self._opened
             self._opened.resume_token = response.resume_token
-        else:
+        elif kind == "going_away":
             assert isinstance(self._state, Up)
             if self._state.leave_at is None:
                 self._state.leave_at = now + streams.LEAVE_TIMEOUT
@@ -315,13 +317,14 @@ class Machine:
         elif kind == "permits_renewed":
             for grant in response.grants:
                 self._grants.renewed(now, sent_at, grant)
-        if operation.purpose is Purpose.RENEWAL:
-            self._grants.on_renewal_answered(now, operation.target, self._operations.can_send)
-        elif operation.purpose is Purpose.RELEASE:
+        purpose = operation.purpose
+        if purpose is Purpose.CALLER:
+            self._on_answer_to_caller(now, operation, sent_at, kind, response)
+        elif purpose is Purpose.RELEASE:
             self._grants.end_release(op_id)
             self._answer(operation, kind, response)
-        elif operation.purpose is Purpose.CALLER:
-            self._on_answer_to_caller(now, operation, sent_at, kind, response)
+        elif purpose is Purpose.RENEWAL:
+            self._grants.on_renewal_answered(now, operation.target, self._operations.can_send)
 
     def _on_answer_to_caller(
         self, now: float, operation: Operation, sent_at: float, kind: str, response: ev.Message
@@ -367,7 +370,7 @@ class Machine:
         if self._close:
             self._emit(ev.Failed(call.op_id, SessionEnded(CLOSED)))
             return
-        if "owner" in call.request.DESCRIPTOR.fields_by_name and not call.request.owner:
+        if has_field(call.request, "owner") and not call.request.owner:
             # Two tasks of one session exclude each other.
             call.request.owner = f"guard-{call.op_id}"
         operation = self._operations.start(now, call, Purpose.CALLER)

@@ -19,6 +19,17 @@ ACQUIRES = PERMITS | {"acquire", "acquire_all", "try_acquire", "try_acquire_all"
 
 _EXCLUSIVE = types_pb2.LOCK_MODE_EXCLUSIVE
 
+#: The fields of types of messages, whose descriptors are slow.
+_FIELDS: dict[type, frozenset[str]] = {}
+
+
+def has_field(message: Message, name: str) -> bool:
+    """Tell whether messages of this type have a field."""
+    kind = type(message)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = frozenset(message.DESCRIPTOR.fields_by_name)
+    return name in _FIELDS[kind]
+
 
 def seconds(duration: Duration) -> float:
     """Return a duration in seconds."""
@@ -47,7 +58,7 @@ def token_of(grant: Message) -> int:
 
 def keys_of(message: Message) -> list[tuple[str, ...]]:
     """Return what identifies a grant in its session: one key of a lock, one for each permit."""
-    if "permit_ids" in message.DESCRIPTOR.fields_by_name:
+    if has_field(message, "permit_ids"):
         return [(permit_id,) for permit_id in message.permit_ids]
     return [(message.name, message.owner, str(mode_of(message)))]
 

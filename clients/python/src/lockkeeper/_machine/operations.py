@@ -13,6 +13,7 @@ from lockkeeper._machine.messages import (
     PERMITS,
     WAITS,
     Request,
+    has_field,
     name_of,
     possible_locks,
     release_of,
@@ -86,7 +87,9 @@ class Operation:
         if self.wait_until is not None:
             set_seconds(self.request.wait_timeout, max(0.0, self.wait_until - now))
         fields: dict[str, Any] = {self.kind: self.request}
-        return session_pb2.SessionRequest(op_id=self.op_id, traceparent=self.traceparent, **fields)
+        if self.traceparent:
+            fields["traceparent"] = self.traceparent
+        return session_pb2.SessionRequest(op_id=self.op_id, **fields)
 
     def name(self) -> str:
         """Return the names in its request, for people."""
@@ -148,7 +151,7 @@ class Operations:
 
     def start(self, now: float, call: Call, purpose: Purpose, target: int = 0) -> Operation:
         """Start an operation: send it now, or when there is a stream."""
-        if _has_request_id(call.request) and not call.request.request_id:
+        if has_field(call.request, "request_id") and not call.request.request_id:
             call.request.request_id = self._new_id()
         operation = Operation(call, purpose, target)
         self._by_id[operation.op_id] = operation
@@ -279,10 +282,6 @@ class Operations:
             if operation.sent_at is None:
                 self.timers.cancel(operation.op_id)
                 self._send(now, operation)
-
-
-def _has_request_id(request: Message) -> bool:
-    return "request_id" in request.DESCRIPTOR.fields_by_name
 
 
 def _may_retry(now: float, operation: Operation, error: Refused, lease: float) -> bool:

@@ -113,9 +113,10 @@ class Holder(HolderBase["Client", asyncio.Event]):
         traceback: TracebackType | None,
     ) -> None:
         """Release it. Raise `LockLost` if it was lost, in place of an error of the block."""
-        if not self._holds():
+        guards = self._guards.get(self._me())
+        if not guards:
             return  # The block has released it.
-        block = self._current().block
+        block = guards[-1].block
         is_ours = block is not None and block.leave(kind)
         try:
             await self.release()
