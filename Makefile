@@ -32,7 +32,7 @@ conformance: ## Every client against the same scenarios, and the wrong clients: 
 contention: ## All clients and Redisson contend for one lock for CONTENTION_SECONDS (600) while coordinators are killed and frozen
 	CONTENTION_SECONDS=$(or $(CONTENTION_SECONDS),600) scripts/conformance contention
 
-client-speed: ## Pairs per second of each client, beside a bare stream in its language; on a machine that is otherwise idle
+client-speed: ## Pairs per second of each client, beside a bare stream in its language, and the memory of a session; on a machine that is otherwise idle
 	CARGO_PROFILE=bench scripts/conformance speed --exact --ignored --nocapture
 
 test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas, the alerts by promtool; needs python3 and helm or go

@@ -80,6 +80,15 @@ impl Driver {
         Ok(driver)
     }
 
+    /// The resident memory of its process, in bytes.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        let process = self.process.id().context("it has ended")?;
+        let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+        let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|it| it.trim().strip_suffix(" kB"));
+        Ok(1024 * kilobytes.context("no resident memory")?.parse::<u64>()?)
+    }
+
     /// Sends a command and returns its id.
     pub(crate) async fn send(&mut self, mut command: Value) -> Result<u64> {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);

@@ -17,6 +17,8 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 		return object{}, nil
 	case "release", "renew", "state", "proclaim":
 		return d.runOnGuard(ctx, it)
+	case "sessions":
+		return object{}, d.openIdle(ctx, it)
 	case "speed":
 		return speed(ctx, it)
 	}
@@ -74,6 +76,21 @@ func (d *driver) connect(ctx context.Context, it command) error {
 	d.mu.Lock()
 	d.client = client
 	d.mu.Unlock()
+	return nil
+}
+
+// openIdle opens sessions of clients of their own, which stay idle.
+func (d *driver) openIdle(ctx context.Context, it command) error {
+	for range it.Count {
+		client, err := lockkeeper.Dial(ctx, it.Endpoints)
+		if err != nil {
+			return err
+		}
+		d.idle = append(d.idle, client)
+		if _, err := client.Session(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

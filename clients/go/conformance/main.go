@@ -40,6 +40,9 @@ type driver struct {
 	encoder   *json.Encoder
 	histories histories
 
+	// idle is what one command at a time opens.
+	idle []*lockkeeper.Client
+
 	mu      sync.Mutex
 	client  *lockkeeper.Client
 	guards  map[string]*lockkeeper.Grant

@@ -15,6 +15,7 @@ type Held = Leadership | Lock | LockSet | Permits;
 class Driver {
   #client: Lockkeeper | undefined;
   readonly #guards = new Map<string, Held>();
+  readonly #idle: Lockkeeper[] = [];
   readonly #cancels = new Map<number, AbortController>();
 
   /** Runs a command and writes its answer. */
@@ -87,6 +88,8 @@ class Driver {
         const contention = { name, mode, seconds, holdMs: hold_ms, client };
         return { grants: await contend(this.#connected, contention) };
       }
+      case "sessions":
+        return this.#openIdle(command);
       case "speed": {
         const { endpoints = [], tasks = 1, seconds = 1 } = command;
         return measureSpeed({ endpoints, tasks, seconds });
@@ -94,6 +97,16 @@ class Driver {
       default:
         return (await this.#acquire(command, signal)) ?? (await this.#inSession(command, signal));
     }
+  }
+
+  /** Opens sessions of clients of their own, which stay idle. */
+  async #openIdle({ endpoints = [], count = 0 }: Command): Promise<object> {
+    for (let left = count; left > 0; left -= 1) {
+      const client = new Lockkeeper({ endpoints });
+      this.#idle.push(client);
+      await client.connect();
+    }
+    return {};
   }
 
   async #connect(command: Command): Promise<object> {

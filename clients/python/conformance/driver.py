@@ -68,6 +68,8 @@ class Driver:
         self.running: dict[Any, asyncio.Task[None]] = {}
         #: By command, what the synchronous client waits for.
         self.waiting: dict[Any, Any] = {}
+        #: What `sessions` opened.
+        self.idle: list[Any] = []
         #: Also told of changes of the session.
         self.listeners: list[Callable[[lockkeeper.SessionEvent], None]] = []
 
@@ -115,7 +117,7 @@ class Driver:
             return await self.acquire(command)
         if method is None:
             raise NotImplementedError(action)
-        if self.client is None and action not in ("connect", "speed"):
+        if self.client is None and action not in ("connect", "sessions", "speed"):
             raise lockkeeper.SessionEnded("there is none")
         result: dict[str, Any] = await method(command)
         return result
@@ -306,6 +308,14 @@ class Driver:
         """Acquire and release a lock in a loop."""
         result: dict[str, Any] = await history.contend(self.client, command, call, self.listeners)
         return result
+
+    async def do_sessions(self, command: Command) -> dict[str, Any]:
+        """Open sessions of clients of their own, which stay idle."""
+        make: Any = lockkeeper.Client if IS_SYNC else aio.Client
+        for _ in range(command["count"]):
+            self.idle.append(make(command["endpoints"]))
+            await call(self.idle[-1].connect)
+        return {}
 
     async def do_speed(self, command: Command) -> dict[str, Any]:
         """Measure the client beside a bare stream."""

@@ -50,6 +50,7 @@ pub(crate) async fn run(state: &State, command: Command) -> Result<Value, Failur
             _ => Err(Failure::of_kind("misconfigured")),
         },
         "state" => Ok(state.guard(&command.guard).await?.describe()),
+        "sessions" => state.open_idle(&command).await.map(|()| json!({})),
         "speed" => speed(&command).await,
         "contend" => contend(&state.session().await?, &command).await,
         action if action.starts_with("once_") => once(state, &command).await,

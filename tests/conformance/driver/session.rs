@@ -17,6 +17,7 @@ use crate::{
 pub(crate) struct State {
     connected: Mutex<Option<(Client, Session)>>,
     guards: Mutex<HashMap<String, Arc<Held>>>,
+    idle: Mutex<Vec<Session>>,
 }
 
 // === impl State ===
@@ -49,6 +50,16 @@ impl State {
         let session = session.open().await?;
         report_states(&session);
         *self.connected.lock().await = Some((client, session));
+        Ok(())
+    }
+
+    /// Opens sessions of clients of their own, which stay idle.
+    pub(crate) async fn open_idle(&self, command: &Command) -> Result<(), Failure> {
+        for _ in 0..command.count {
+            let client = Client::connect(&command.endpoints[0]).await?;
+            let session = client.session().open().await?;
+            self.idle.lock().await.push(session);
+        }
         Ok(())
     }
 

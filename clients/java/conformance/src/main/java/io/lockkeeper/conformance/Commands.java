@@ -19,13 +19,16 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 
 /** What each command does. */
 final class Commands {
 
     private final Driver driver;
     private final Map<String, Held> guards = new ConcurrentHashMap<>();
+    private final Queue<Lockkeeper> idle = new ConcurrentLinkedQueue<>();
     private final Contenders contenders = new Contenders();
     private volatile Lockkeeper client;
 
@@ -83,6 +86,7 @@ final class Commands {
                 yield state;
             }
             case "contend" -> contenders.contend(client, command);
+            case "sessions" -> openIdle(command);
             case "speed" -> new Speed(command).measure();
             case "once_try_acquire", "once_renew", "once_release" -> once(command);
             default -> about(command);
@@ -111,6 +115,17 @@ final class Commands {
         builder.tls(tls(command));
         client = builder.connect();
         client.open();
+        return new JsonObject();
+    }
+
+    /** Opens sessions of clients of their own, which stay idle. */
+    private JsonObject openIdle(Command command) throws InterruptedException {
+        for (int left = command.number("count"); left > 0; left--) {
+            String[] endpoints = command.texts("endpoints").toArray(String[]::new);
+            Lockkeeper opened = Lockkeeper.connect(endpoints);
+            idle.add(opened);
+            opened.open();
+        }
         return new JsonObject();
     }
 
