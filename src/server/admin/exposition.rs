@@ -123,7 +123,8 @@ mod tests {
         lockkeeper_grants_total{mode=\"fair\",result=\"granted\"} 2\n\
         lockkeeper_grants_total{mode=\"fair\",result=\"busy\"} 9\n\
         lockkeeper_leases_lost_total{reason=\"expired\"} 1\n\
-        lockkeeper_wait_seconds_bucket{le=\"0.1\",result=\"granted\"} 4 # {trace_id=\"4b\"} 0.05 1.5\n\
+        lockkeeper_wait_seconds_bucket{le=\"0.1\",result=\"granted\"} 4 \
+         # {trace_id=\"4b\"} 0.05 1.5\n\
         lockkeeper_wait_seconds_bucket{le=\"1.0\",result=\"granted\"} 8\n\
         lockkeeper_wait_seconds_bucket{le=\"+Inf\",result=\"granted\"} 8\n\
         lockkeeper_wait_seconds_bucket{le=\"0.1\",result=\"timed_out\"} 0\n\
