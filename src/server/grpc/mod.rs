@@ -177,6 +177,7 @@ pub fn services(
     let service = ServiceBuilder::new()
         .layer(connect::ConnectLayer {
             http_json: config.http_json,
+            terraform: facades.terraform.is_some(),
             grpc_web: config.grpc_web,
         })
         .layer(metrics::MetricsLayer(metrics.clone()))

@@ -17,6 +17,7 @@ use tower::{BoxError, Layer, Service};
 use super::{
     answer,
     asked::{Asked, Framing, Refused, make_grpc},
+    state_lock,
     translation::RefusedWith,
 };
 use crate::grpc::status;
@@ -26,6 +27,8 @@ use crate::grpc::status;
 pub struct ConnectLayer {
     /// Whether HTTP/JSON is accepted.
     pub(in crate::grpc) http_json: bool,
+    /// Whether the locking of Terraform's http backend is accepted.
+    pub(in crate::grpc) terraform: bool,
     /// Whether gRPC-Web is accepted, which other layers translate.
     pub(in crate::grpc) grpc_web: bool,
 }
@@ -60,7 +63,8 @@ impl ConnectLayer {
                 Err(Refused::with(status, StatusCode::UNSUPPORTED_MEDIA_TYPE))
             });
         }
-        self.http_json.then(|| Asked::of(request))
+        let state_lock = self.terraform.then(|| state_lock::asked(request)).flatten();
+        state_lock.or_else(|| self.http_json.then(|| Asked::of(request)))
     }
 }
 
