@@ -84,7 +84,11 @@ pub(super) fn of_holder(note: Option<&Note>) -> Vec<u8> {
 
 /// The beginning of a text that fits into a label.
 fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(FIELD_BYTES_MAX)]
+    let ends = text
+        .char_indices()
+        .map(|(at, letter)| at + letter.len_utf8());
+    let end = ends.take_while(|end| *end <= FIELD_BYTES_MAX).last();
+    &text[..end.unwrap_or_default()]
 }
 
 #[cfg(test)]

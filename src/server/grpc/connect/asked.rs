@@ -87,6 +87,17 @@ impl Asked {
         })
     }
 
+    /// The same of a request for a lock of Terraform; none of others.
+    pub(super) fn of_state_lock(request: &Request<Body>) -> Option<Result<Self, Refused>> {
+        let call = StateLock::of(request)?;
+        let asked = call.map(|call| Self {
+            codec: Codec::StateLock(call),
+            framing: Framing::Whole,
+            timeout: None,
+        });
+        Some(asked.map_err(|(status, http)| Refused::with(status, http)))
+    }
+
     /// Whether the body of the request is one message, without bytes in front of it.
     pub(in crate::grpc) fn is_whole(&self) -> bool {
         self.framing != Framing::Envelopes

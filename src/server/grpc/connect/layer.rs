@@ -17,7 +17,6 @@ use tower::{BoxError, Layer, Service};
 use super::{
     answer,
     asked::{Asked, Framing, Refused, make_grpc},
-    state_lock,
     translation::RefusedWith,
 };
 use crate::grpc::status;
@@ -63,7 +62,10 @@ impl ConnectLayer {
                 Err(Refused::with(status, StatusCode::UNSUPPORTED_MEDIA_TYPE))
             });
         }
-        let state_lock = self.terraform.then(|| state_lock::asked(request)).flatten();
+        let state_lock = self
+            .terraform
+            .then(|| Asked::of_state_lock(request))
+            .flatten();
         state_lock.or_else(|| self.http_json.then(|| Asked::of(request)))
     }
 }

@@ -13,7 +13,6 @@ use lockkeeper_facades::terraform::v1::{LockRequest, LockResponse, UnlockRequest
 use prost::Message as _;
 use tonic::{Status, body::Body};
 
-use super::asked::{Asked, Codec, Framing, Refused};
 use crate::grpc::status;
 
 /// What the paths of locks begin with.
@@ -29,31 +28,24 @@ pub(super) struct StateLock {
     unlocks: bool,
 }
 
-/// What a request to a path of locks asks for; none of other paths.
-pub(super) fn asked(request: &Request<Body>) -> Option<Result<Asked, Refused>> {
-    let name = request.uri().path().strip_prefix(PREFIX)?;
-    let unlocks = match request.method().as_str() {
-        "LOCK" | "POST" | "PUT" => false,
-        "UNLOCK" | "DELETE" => true,
-        _ => {
-            let status = status::no_state(request.method());
-            return Some(Err(Refused::with(status, StatusCode::METHOD_NOT_ALLOWED)));
-        }
-    };
-    let call = decoded(name).map(|name| Asked {
-        codec: Codec::StateLock(StateLock { name, unlocks }),
-        framing: Framing::Whole,
-        timeout: None,
-    });
-    Some(call.ok_or_else(|| {
-        let status = status::invalid_path(name);
-        Refused::with(status, StatusCode::BAD_REQUEST)
-    }))
-}
-
 // === impl StateLock ===
 
 impl StateLock {
+    /// What a request to a path of locks asks for; none of other paths.
+    pub(super) fn of(request: &Request<Body>) -> Option<Result<Self, (Status, StatusCode)>> {
+        let name = request.uri().path().strip_prefix(PREFIX)?;
+        let unlocks = match request.method().as_str() {
+            "LOCK" | "POST" | "PUT" => false,
+            "UNLOCK" | "DELETE" => true,
+            _ => {
+                let status = status::no_state(request.method());
+                return Some(Err((status, StatusCode::METHOD_NOT_ALLOWED)));
+            }
+        };
+        let call = decoded(name).map(|name| Self { name, unlocks });
+        Some(call.ok_or_else(|| (status::invalid_path(name), StatusCode::BAD_REQUEST)))
+    }
+
     /// Makes the head of a request that of a call. Terraform can send a password only: it is the
     /// bearer token.
     pub(super) fn rewrite(&self, request: &mut Request<Body>) {
