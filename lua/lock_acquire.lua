@@ -24,9 +24,11 @@
 local lock, counter, owner, lease, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local step, expected, call = ARGV[4], ARGV[5], redis.call
 
--- The most frequent case, without the helpers, which Redis makes anew in each run: the lock is
--- free.
-if not ARGV[6] and call('pttl', lock) == -2 then
+-- The most frequent cases, without the helpers, which Redis makes anew in each run. The lock is free;
+-- another owner holds it, without a note; or the owner takes it again, and it has no other field.
+local again = ARGV[6] and ARGV[6] ~= '' and not KEYS[3] and (ARGV[10] or '') == ''
+local left = (not ARGV[6] or again) and call('pttl', lock)
+if left == -2 and not ARGV[6] then
   -- The next token comes here.
   if token then
     call('hset', lock, owner, '1')
@@ -36,6 +38,25 @@ if not ARGV[6] and call('pttl', lock) == -2 then
       call('pexpire', lock, lease)
     end
     return token
+  end
+elseif left and left > 0 then
+  local newest = tonumber(call('get', counter) or nil)
+  -- As in lib/note.lua and lib/token.lua.
+  local note = 'lockkeeper_note' .. string.sub(counter, #'redisson_lock_token' + 1)
+  if newest and newest > 0 and newest < 9007199254740991 then
+    if not ARGV[6] then
+      local fields = call('hmget', lock, owner, 'mode')
+      if not fields[1] and not fields[2] and call('exists', note) == 0 then
+        return {0, left, 0, newest}
+      end
+    elseif call('hlen', lock) == 1 and call('hget', lock, owner) == ARGV[6] then
+      local count = ARGV[6] + 1
+      left = math.max(left, tonumber(lease))
+      call('hset', lock, owner, count)
+      call('pexpire', lock, left)
+      call('pexpire', note, left)
+      return {1, count, newest, left, newest}
+    end
   end
 end
 

@@ -20,24 +20,35 @@
 
 local lock, counter, owner, serial, call = KEYS[1], KEYS[2], ARGV[1], ARGV[2], redis.call
 
--- The most frequent case, without the helpers, which Redis makes anew in each run: the last hold of
--- this grant, and no answer to record. A read/write lock has more than one field. An owner without
--- a known grant could be a field of another program's hash of numbers, unless it is a session's.
--- The message is published as in lib/publish.lua.
-if not KEYS[4] and not ARGV[6] and call('hlen', lock) == 1 and call('hget', lock, owner) == '1' then
-  local is_own
-  if serial == '' then
+-- The most frequent cases, without the helpers, which Redis makes anew in each run: a hold of this
+-- grant, and no answer to record. A read/write lock has more than one field, and so has a lock with
+-- a mark. An owner without a known grant could be a field of another program's hash of numbers,
+-- unless it is a session's. The message is published as in lib/publish.lua.
+if not KEYS[4] and call('hlen', lock) == 1 then
+  local count, is_own = call('hget', lock, owner)
+  if not count then
+    is_own = false
+  elseif serial == '' then
     is_own = string.find(owner, '^%x+%-%x+%-%x+%-%x+%-%x+')
   else
     is_own = call('get', counter) == serial
   end
-  if is_own then
+  if is_own and count == '1' and not ARGV[6] then
     if ARGV[4] == 'SPUBLISH' then
       redis.pcall('spublish', KEYS[3], '0')
     end
     call('publish', KEYS[3], '0')
     call('del', lock)
     return 1
+  elseif is_own and (tonumber(count) or 0) > 1 then
+    local left = call('pttl', lock)
+    if left > 0 then
+      left = math.max(left, tonumber(ARGV[3]))
+      call('pexpire', lock, left)
+      -- As in lib/note.lua.
+      call('pexpire', 'lockkeeper_note' .. string.sub(counter, #'redisson_lock_token' + 1), left)
+      return {1, call('hincrby', lock, owner, -1), left}
+    end
   end
 end
 

@@ -1,7 +1,7 @@
 -- Holds are fields of the lock's hash, owner -> count, as in Redisson's RLock. The count is text
 -- that must be a number.
 
--- Removes one of the holds of an owner (`hold`: field, count, and delay if its lease has one) and
+-- Removes one of the holds of an owner (`hold`: field, count, and its marks delay and least) and
 -- returns the number left. Removing the last one frees the lock, removes its note and calls `wake`;
 -- but not before the time for which the lock is to be held at least, unless the hold is that of an
 -- attempt that nobody got (`undoes`). `ttl`: the lease of what is left.
@@ -12,7 +12,7 @@
 local function drop_hold(lock, counter, hold, ttl, wake, undoes)
   local owner = hold.field
   if hold.count <= 1 then
-    local least = not undoes and tonumber(redis.call('hget', lock, least_mark(owner)) or nil)
+    local least = not undoes and hold.least
     if least and least > now_millis() then
       redis.call('pexpire', lock, string.format('%.0f', least - now_millis()))
       redis.call('hdel', lock, owner, delay_mark(owner))
@@ -38,7 +38,7 @@ end
 -- is not the owner's, unless it was asked for. After its lease, while the delay runs, an owner can only
 -- give back its last hold, as it has lost the lock and must not get another lease.
 local function sole_hold(lock, counter, owner, serial, record, exact)
-  local fields = redis.call('hmget', lock, owner, 'mode', delay_mark(owner))
+  local fields = sole_fields(lock, owner)
   local field = owner
   if not fields[1] and not exact then
     field = grant_field(lock, owner) or owner
@@ -63,6 +63,6 @@ local function sole_hold(lock, counter, owner, serial, record, exact)
   end
   return {
     count = count, field = field, newer = newer, left = left - delay, delay = delay,
-    refused = refused,
+    least = tonumber(fields[4] or nil), refused = refused,
   }
 end

@@ -6,6 +6,9 @@ local OWNER = '^%x+%-%x+%-%x+%-%x+%-%x+'
 -- The owner that a field belongs to: the field without the number of a grant, which stands behind
 -- the session id.
 local function owner_of(field)
+  if not string.find(field, '#', 1, true) then
+    return field
+  end
   return (string.gsub(field, OWNER .. '#%d+:', function(start)
     return string.match(start, '^[^#]+') .. ':'
   end))
@@ -26,6 +29,15 @@ local DELAY_MARK = 'lockkeeper_delay:'
 
 local function delay_mark(owner)
   return DELAY_MARK .. owner_of(owner)
+end
+
+-- The fields of a lock with one owner: what counts the owner's holds, and a read/write lock's mode. If
+-- there are others, then also the marks of the owner, delay and least.
+local function sole_fields(lock, owner)
+  if redis.call('hlen', lock) > 1 then
+    return redis.call('hmget', lock, owner, 'mode', delay_mark(owner), least_mark(owner))
+  end
+  return redis.call('hmget', lock, owner, 'mode')
 end
 
 -- Whether a field says something of a hold and is none itself.

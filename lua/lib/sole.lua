@@ -10,7 +10,7 @@ local function look_sole(lock, owner, token, known)
   if remaining == -2 then
     return {remaining = -2, open = true}
   end
-  local fields = redis.call('hmget', lock, owner, 'mode', delay_mark(owner))
+  local fields = sole_fields(lock, owner)
   local field = not fields[1] and known ~= 0 and grant_field(lock, owner)
   fields[1] = field and redis.call('hget', lock, field) or fields[1]
   local count = tonumber(fields[1])

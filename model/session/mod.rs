@@ -4,10 +4,12 @@ mod breakage;
 mod call;
 mod client;
 mod coordinator;
+mod lock;
 mod protocol;
 mod state;
 mod store;
 mod symmetry;
+pub mod trace;
 
 pub use self::{
     breakage::Breakage,

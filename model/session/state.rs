@@ -1,6 +1,6 @@
 //! The state of everything.
 
-use super::call::Call;
+use super::{call::Call, lock};
 use crate::times::Ticks;
 
 pub(super) const CLIENTS: usize = 2;
@@ -48,13 +48,8 @@ pub(super) struct Data {
     pub(super) released: [[bool; ACQUIRES]; CLIENTS],
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Holder {
-    pub(super) client: u8,
-    pub(super) token: u16,
-    pub(super) holds: u8,
-    pub(super) expires: Ticks,
-}
+/// Who has the lock.
+pub(super) type Holder = lock::Holder<u8, u16, Ticks>;
 
 /// What a coordinator knows of each client's grant: the token, and until when it is certain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -60,15 +60,10 @@ impl Script<'_> {
             }
             self.state.wrong.twice = true;
         }
-        let token = match holder {
-            Some(it) if it.client == client => {
-                let held = self.state.store.holder.as_mut().expect("it is held");
-                held.holds += 1;
-                it.token
-            }
-            Some(_) => return None,
-            None => self.grant(client),
-        };
+        let new = self.new_grant(client, self.next_token());
+        let held = Holder::acquire(holder, new).ok()?;
+        self.hold(held, holder.is_none());
+        let token = held.token;
         self.state.store.acquired[row][column] = Some(token);
         Some(self.answer(token))
     }
@@ -85,31 +80,34 @@ impl Script<'_> {
         Answer::Granted { token, lease }
     }
 
-    /// A new grant.
-    fn grant(&mut self, client: u8) -> u16 {
-        let state = &mut *self.state;
+    /// The token of the next grant.
+    fn next_token(&self) -> u16 {
         let behind = if self.skewed { SKEW } else { 0 };
-        let next = state.store.counter + 1;
-        let token = if self.broken == Some(Breakage::TokensWithoutClock) {
+        let next = self.state.store.counter + 1;
+        if self.is(Breakage::TokensWithoutClock) {
             next
         } else {
-            next.max(clock(state.now, behind))
-        };
-        self.granted(client, token)
+            next.max(clock(self.state.now, behind))
+        }
     }
 
-    fn granted(&mut self, client: u8, token: u16) -> u16 {
-        let state = &mut *self.state;
-        state.wrong.token |= token <= state.newest;
-        state.newest = state.newest.max(token);
-        state.store.counter = token;
-        state.store.holder = Some(Holder {
+    fn new_grant(&self, client: u8, token: u16) -> Holder {
+        Holder {
             client,
             token,
             holds: 1,
-            expires: expires(state.now),
-        });
-        token
+            expires: expires(self.state.now),
+        }
+    }
+
+    fn hold(&mut self, held: Holder, is_new: bool) {
+        let state = &mut *self.state;
+        if is_new {
+            state.wrong.token |= held.token <= state.newest;
+            state.newest = state.newest.max(held.token);
+            state.store.counter = held.token;
+        }
+        state.store.holder = Some(held);
     }
 
     fn release(&mut self, number: u8, token: u16) -> Answer {
@@ -120,20 +118,20 @@ impl Script<'_> {
             return Answer::Released;
         }
         // The owner's holds of another grant are not what is released.
-        let anyone = self.is(Breakage::AnyoneReleases);
-        let is_meant =
-            |it: &Holder| anyone || it.client == client && (by_owner || it.token == token);
-        let Some(mut holder) = self.state.holder().filter(is_meant) else {
+        let holder = self.state.holder();
+        let (client, token) = match holder {
+            Some(it) if self.is(Breakage::AnyoneReleases) => (it.client, it.token),
+            Some(it) if by_owner => (client, it.token),
+            _ => (client, token),
+        };
+        let Ok(left) = Holder::release(holder, client, token, expires(self.state.now)) else {
             return Answer::NotOwner;
         };
         self.state.store.released[row][column] = true;
-        holder.holds -= 1;
-        if holder.holds > 0 {
-            self.state.store.holder = Some(holder);
-        } else if let Some(waiter) = self.waiter() {
-            self.hand_over(waiter, holder.token);
-        } else {
-            self.free();
+        match (left, self.waiter()) {
+            (None, Some(waiter)) => self.hand_over(waiter, client, token),
+            (None, None) => self.free(),
+            (Some(_), _) => self.state.store.holder = left,
         }
         Answer::Released
     }
@@ -155,7 +153,7 @@ impl Script<'_> {
     }
 
     /// Releases and grants in one script, so that the lock is never free in between.
-    fn hand_over(&mut self, waiter: usize, token: u16) {
+    fn hand_over(&mut self, waiter: usize, client: u8, token: u16) {
         let call = self.state.calls[waiter];
         let Kind::Acquire { number, .. } = call.kind else {
             return;
@@ -165,11 +163,17 @@ impl Script<'_> {
             // A retry of what was granted before: it finds that out by itself.
             return self.free();
         }
-        let token = if self.is(Breakage::HandOverKeepsToken) {
-            self.granted(call.client, token)
+        let newer = if self.is(Breakage::HandOverKeepsToken) {
+            token
         } else {
-            self.grant(call.client)
+            self.next_token()
         };
+        let new = self.new_grant(call.client, newer);
+        let Ok(held) = Holder::hand_over(self.state.holder(), client, token, new) else {
+            return;
+        };
+        self.hold(held, true);
+        let token = held.token;
         self.state.store.acquired[row][column] = Some(token);
         self.state.calls[waiter] = Call {
             asked: self.call.asked,
@@ -180,22 +184,15 @@ impl Script<'_> {
 
     fn renew(&mut self, token: u16) -> Answer {
         let (client, now) = (self.call.client, self.state.now);
-        let is_own = |it: &Holder| it.client == client && it.token == token;
-        if self.state.holder().is_some_and(|it| is_own(&it)) {
-            let held = self.state.store.holder.as_mut().expect("it is held");
-            held.expires = held.expires.max(expires(now));
+        if let Ok(held) = Holder::renew(self.state.holder(), client, token, expires(now)) {
+            self.state.store.holder = Some(held);
             return Answer::Renewed;
         }
         if self.is(Breakage::RenewsWhatEnded) {
             return Answer::Renewed;
         }
         if self.is(Breakage::RenewalTakesOver) {
-            self.state.store.holder = Some(Holder {
-                client,
-                token,
-                holds: 1,
-                expires: expires(now),
-            });
+            self.state.store.holder = Some(self.new_grant(client, token));
             return Answer::Renewed;
         }
         Answer::NotOwner

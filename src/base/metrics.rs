@@ -3,13 +3,24 @@
 //! of which there are many, from their first use on. After that, counting costs an atomic or a
 //! short lock, and never an allocation.
 
-use std::{fmt::Debug, marker::PhantomData, sync::OnceLock, time::Duration};
+use std::{
+    fmt::Debug,
+    marker::PhantomData,
+    sync::OnceLock,
+    time::{Duration, SystemTime},
+};
 
 use prometheus_client::{
     encoding::EncodeMetric,
-    metrics::{TypedMetric, counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{
+        TypedMetric, counter::Counter, exemplar::HistogramWithExemplars, family::Family,
+        gauge::Gauge,
+    },
     registry::{Metric, Registry},
 };
+use tracing::Span;
+
+use crate::spans;
 
 /// The prefix of the names of Lockkeeper's own metrics, without the `_` behind it.
 pub const PREFIX: &str = "lockkeeper";
@@ -77,6 +88,9 @@ pub use label;
 
 /// The labels of a member of a family.
 pub type Labels = Vec<(&'static str, String)>;
+
+/// A histogram. Each bucket has the newest recorded trace that fell into it, as its exemplar.
+pub type Histogram = HistogramWithExemplars<[(&'static str, String); 1]>;
 
 /// A member of a family that exists from its first use on.
 #[derive(Debug)]
@@ -212,22 +226,22 @@ where
 
 /// A histogram of calls of one or a few round trips.
 pub fn of_calls() -> Histogram {
-    Histogram::new(CALLS)
+    Histogram::new(CALLS.into_iter())
 }
 
 /// A histogram of waits.
 pub fn of_waits() -> Histogram {
-    Histogram::new(WAITS)
+    Histogram::new(WAITS.into_iter())
 }
 
 /// A histogram of hold times.
 pub fn of_holds() -> Histogram {
-    Histogram::new(HOLDS)
+    Histogram::new(HOLDS.into_iter())
 }
 
 /// A histogram of parts of leases.
 pub fn of_leases() -> Histogram {
-    Histogram::new(LEASES)
+    Histogram::new(LEASES.into_iter())
 }
 
 /// Sets a gauge; saturates at its maximum.
@@ -235,9 +249,20 @@ pub fn set(gauge: &Gauge, value: usize) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// Records a time in a histogram.
+/// Records a time in a histogram, with the trace of the current span.
 pub fn observe(histogram: &Histogram, time: Duration) {
-    histogram.observe(time.as_secs_f64());
+    observe_in(None, histogram, time);
+}
+
+/// Records a time in a histogram, with the trace of a span: of the current one if none is given.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "an exemplar has a wall-clock time; nothing is decided by it"
+)]
+pub fn observe_in(span: Option<&Span>, histogram: &Histogram, time: Duration) {
+    let exemplar = spans::recorded_trace(span).map(|id| [("trace_id", id)]);
+    let at = exemplar.is_some().then(SystemTime::now);
+    histogram.observe(time.as_secs_f64(), exemplar, at);
 }
 
 // === impl Registrar ===

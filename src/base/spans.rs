@@ -45,6 +45,17 @@ pub fn trace_id() -> Option<String> {
     trace.is_valid().then(|| trace.trace_id().to_string())
 }
 
+/// The id of the trace of a span, or of the current one, if it is recorded.
+pub(crate) fn recorded_trace(span: Option<&Span>) -> Option<String> {
+    if !tracing::span_enabled!(target: TARGET, Level::TRACE) {
+        return None;
+    }
+    let context = span.map_or_else(|| Span::current().context(), Span::context);
+    let trace = context.span().span_context().clone();
+    let is_recorded = trace.is_valid() && trace.is_sampled();
+    is_recorded.then(|| trace.trace_id().to_string())
+}
+
 /// Makes a new span part of the caller's trace, if there is one.
 pub fn adopt(span: &Span, caller: Caller<'_>) {
     if span.is_disabled() || caller.traceparent.is_none() {

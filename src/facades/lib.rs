@@ -4,11 +4,13 @@
 //!
 //! - [`etcd`]: the services for leases, locks and elections.
 //! - [`dapr`]: the calls of the distributed lock.
+//! - [`terraform`]: the locks of the http backend.
 
 pub mod dapr;
 mod door;
 pub mod etcd;
 mod served;
+pub mod terraform;
 
 pub use door::Door;
 pub use served::Facades;

@@ -1,8 +1,10 @@
 //! Which facades are served.
 
+use std::time::Duration;
+
 use tonic::service::Routes;
 
-use crate::{Door, dapr, etcd};
+use crate::{Door, dapr, etcd, terraform};
 
 /// Which facades are served; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub struct Facades {
     pub dapr: bool,
     /// etcd's leases, locks and elections.
     pub etcd: bool,
+    /// The locks of Terraform's http backend, with this lease.
+    pub terraform: Option<Duration>,
 }
 
 // === impl Facades ===
@@ -24,6 +28,9 @@ impl Facades {
         }
         if self.etcd {
             routes = etcd::add(routes, door, message_bytes_max);
+        }
+        if let Some(lease) = self.terraform {
+            routes = terraform::add(routes, door, lease, message_bytes_max);
         }
         routes
     }

@@ -100,6 +100,7 @@ pub(crate) fn admin_config(settings: &Settings, fleet: &Fleet) -> admin::Config 
 pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet) -> grpc::Config {
     let Settings { server, limits, .. } = settings;
     let hosts = AllowedHosts::new(&server.allowed_hosts, server.listen.0);
+    let terraform = settings.facades.terraform;
     grpc::Config {
         keepalive_interval: server.keepalive_interval,
         keepalive_timeout: server.keepalive_timeout,
@@ -111,7 +112,7 @@ pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet) -> grpc::Config {
             if server.grpc_web {
                 !hosts.is_unset_in_public()
             } else {
-                server.http_json
+                server.http_json || terraform
             }
         }),
         message_bytes_max: limits.message_bytes_max,
@@ -123,6 +124,7 @@ pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet) -> grpc::Config {
         facades: Facades {
             dapr: settings.facades.dapr,
             etcd: settings.facades.etcd,
+            terraform: terraform.then_some(settings.facades.terraform_lease),
         },
     }
 }
@@ -135,7 +137,9 @@ pub(crate) fn listen_limits(settings: &Settings, access: &Access) -> listen::Lim
         unauthenticated_max: access.asks().then_some(unauthenticated_max),
         handshake_timeout: settings.server.handshake_timeout,
         connection_age_max: connection_age_max(settings),
-        takes_http1: settings.server.grpc_web || settings.server.http_json,
+        takes_http1: settings.server.grpc_web
+            || settings.server.http_json
+            || settings.facades.terraform,
     }
 }
 

@@ -25,6 +25,7 @@ source tests/containers/engine.sh
 # shellcheck source=tests/containers/steps.sh
 source tests/containers/steps.sh
 
+command -v curl >/dev/null || skip "curl is not installed"
 command -v jq >/dev/null || skip "jq is not installed"
 command -v openssl >/dev/null || skip "openssl is not installed"
 mkdir -p "$work" "$tools"

@@ -43,7 +43,13 @@ const MANY: u32 = 8000;
 
 /// What makes its token is counted by itself.
 const TAKES_FREE: &[(&str, u32)] = &[("evalsha", 1), ("hset", 1), ("pexpire", 1), ("pttl", 1)];
-const IS_REFUSED: &[(&str, u32)] = &[("evalsha", 1), ("get", 1), ("hmget", 2), ("pttl", 2)];
+const IS_REFUSED: &[(&str, u32)] = &[
+    ("evalsha", 1),
+    ("exists", 1),
+    ("get", 1),
+    ("hmget", 1),
+    ("pttl", 1),
+];
 const GIVES_BACK: &[(&str, u32)] = &[
     ("del", 1),
     ("evalsha", 1),

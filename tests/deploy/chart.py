@@ -25,6 +25,8 @@ REFUSED = [
     ({"tls.secretName": "a", "auth.tokensSecret": "b"}, "auth.allowUnauthenticated excludes"),
     ({"auth.jwtIssuer": "a"}, "need auth.jwks"),
     ({"store.url": "embedded:"}, "do not share"),
+    ({"store.quorum[0]": "redis://a", "store.quorum[1]": "redis://b"}, "quorum"),
+    ({f"store.quorum[{at}]": "embedded:" for at in range(3)}, "quorum"),
     (
         {
             "auth.allowUnauthenticated": "false",
@@ -126,6 +128,37 @@ def the_service_leads_to_one_store():
     # The same store with other credentials, or another way in to one that has an id.
     assert stores(store__url="redis://user:p%2F@redis:6379/0?sentinel_password=a@b/c") == before
     assert stores(store__url="redis://elsewhere:6379/0", store__id=before) == before
+
+
+THREE = [f"redis://:geheim@{host}:6379" for host in ["a", "b", "c"]]
+
+
+def quorum(stores):
+    return {f"store__quorum[{at}]": store for at, store in enumerate(stores)}
+
+
+def store_setting(**values):
+    """The setting that names the stores, and where the Secret's value comes from."""
+    container = pod_template(**values)["spec"]["containers"][0]
+    named = [it for it in container["env"] if it["name"].startswith("LOCKKEEPER__STORE__")]
+    (setting,) = [it for it in named if "valueFrom" in it]
+    return setting["name"], setting["valueFrom"]["secretKeyRef"]["key"]
+
+
+def a_quorum_replaces_the_store():
+    documents = rendered_with(**quorum(THREE))
+    data = of_kind(documents, "Secret")[0]["stringData"]
+    assert data["store-quorum"] == " ".join(THREE) and "store-url" not in data, data
+    assert store_setting(**quorum(THREE)) == ("LOCKKEEPER__STORE__QUORUM", "store-quorum")
+    assert store_setting() == ("LOCKKEEPER__STORE__URL", "store-url")
+    theirs = {"existingSecret": "other", "existingSecretKeys__storeQuorum": "stores"}
+    assert store_setting(**theirs) == ("LOCKKEEPER__STORE__QUORUM", "stores")
+    # Another order, or other credentials, are the same stores; another store is not.
+    before = stores(**quorum(THREE))
+    assert before != stores()
+    assert stores(**quorum([it.replace("geheim", "neu") for it in reversed(THREE)])) == before
+    assert stores(**quorum([*THREE[:2], "redis://d:6379"])) != before
+    assert pod_template(**quorum(THREE)) != pod_template(**quorum(reversed(THREE)))
 
 
 def an_autoscaler_has_the_replicas():
@@ -291,6 +324,7 @@ CHECKS = [
     what_is_read_at_start_rolls_the_pods,
     a_release_of_the_chart_alone_does_not_roll_the_pods,
     the_service_leads_to_one_store,
+    a_quorum_replaces_the_store,
     an_autoscaler_has_the_replicas,
     a_failover_does_not_empty_the_service,
     the_alerts_are_those_of_the_file,

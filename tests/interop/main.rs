@@ -24,5 +24,6 @@ mod fair;
 mod fair_queue;
 mod latch;
 mod multi;
+mod negotiated;
 mod read_write;
 mod semaphore;

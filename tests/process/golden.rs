@@ -341,7 +341,8 @@ async fn write_down(seen: &mut String, line: &str, coordinator: Option<&Coordina
 }
 
 /// What comes before a time that may have no fraction.
-const TIMES: [&str; 9] = [
+const TIMES: [&str; 10] = [
+    "heldFor\":\"",
     "emainingLease\":\"",
     "emainingTtl\":\"",
     "esumableFor\":\"",
@@ -365,12 +366,13 @@ fn stable(text: &str) -> String {
         let is_hex = end.chars().all(|it| it.is_ascii_hexdigit());
         let is_id = is_hex && (end.len() == 32 || (end.len() == 16 && digits < 16));
         let is_time = starts && end.ends_with('s') && (end.contains('.') || end.contains("ms"));
+        let is_cell = starts && end.ends_with('s') && stable.ends_with("  ");
         let is_left = starts && TIMES.iter().any(|it| stable.ends_with(it));
         stable.push_str(if is_id {
             "ID"
         } else if digits >= 10 {
             "TOKEN"
-        } else if is_time || is_left {
+        } else if is_time || is_left || is_cell {
             "TIME"
         } else if end.len() == 5 && stable.ends_with("127.0.0.1:") {
             "PORT"

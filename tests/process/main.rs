@@ -62,6 +62,7 @@ mod store_forgets;
 mod store_frozen;
 mod store_full;
 mod telemetry;
+mod transfers;
 mod two_coordinators;
 mod vanished_clients;
 mod wake_ups;

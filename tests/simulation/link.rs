@@ -237,7 +237,7 @@ impl Link {
             Some(answer) => answer,
             None => host.run(commands.clone()).await,
         };
-        ledger.look(std::slice::from_ref(commands.key()), "commands");
+        ledger.look(std::slice::from_ref(commands.key()), commands.name());
         answer
     }
 

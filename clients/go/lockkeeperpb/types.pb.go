@@ -444,7 +444,10 @@ type Holder struct {
 	RemainingLease *durationpb.Duration `protobuf:"bytes,6,opt,name=remaining_lease,json=remainingLease,proto3" json:"remaining_lease,omitempty"`
 	// The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
 	// ones are shown with their notes.
-	Note          *Note `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	Note *Note `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	// The time for which it has held the lock. Unset if this coordinator does not serve its session,
+	// and for a holder of permits.
+	HeldFor       *durationpb.Duration `protobuf:"bytes,8,opt,name=held_for,json=heldFor,proto3" json:"held_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,6 +527,13 @@ func (x *Holder) GetRemainingLease() *durationpb.Duration {
 func (x *Holder) GetNote() *Note {
 	if x != nil {
 		return x.Note
+	}
+	return nil
+}
+
+func (x *Holder) GetHeldFor() *durationpb.Duration {
+	if x != nil {
+		return x.HeldFor
 	}
 	return nil
 }
@@ -645,7 +655,7 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"\x06labels\x18\x02 \x03(\v2\x1f.lockkeeper.v1.Note.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd5\x02\n" +
 	"\x06Holder\x12%\n" +
 	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1d\n" +
@@ -655,7 +665,8 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"clientName\x12+\n" +
 	"\x04mode\x18\x05 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12B\n" +
 	"\x0fremaining_lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0eremainingLease\x12'\n" +
-	"\x04note\x18\a \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\xeb\x01\n" +
+	"\x04note\x18\a \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\x124\n" +
+	"\bheld_for\x18\b \x01(\v2\x19.google.protobuf.DurationR\aheldFor\"\xeb\x01\n" +
 	"\x06Waiter\x12%\n" +
 	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1f\n" +
@@ -714,20 +725,21 @@ var file_lockkeeper_v1_types_proto_goTypes = []any{
 	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
 }
 var file_lockkeeper_v1_types_proto_depIdxs = []int32{
-	0, // 0: lockkeeper.v1.Grant.mode:type_name -> lockkeeper.v1.LockMode
-	8, // 1: lockkeeper.v1.Grant.lease:type_name -> google.protobuf.Duration
-	8, // 2: lockkeeper.v1.Grant.valid_for:type_name -> google.protobuf.Duration
-	7, // 3: lockkeeper.v1.Note.labels:type_name -> lockkeeper.v1.Note.LabelsEntry
-	0, // 4: lockkeeper.v1.Holder.mode:type_name -> lockkeeper.v1.LockMode
-	8, // 5: lockkeeper.v1.Holder.remaining_lease:type_name -> google.protobuf.Duration
-	4, // 6: lockkeeper.v1.Holder.note:type_name -> lockkeeper.v1.Note
-	8, // 7: lockkeeper.v1.Waiter.waiting_for:type_name -> google.protobuf.Duration
-	0, // 8: lockkeeper.v1.Waiter.mode:type_name -> lockkeeper.v1.LockMode
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	0,  // 0: lockkeeper.v1.Grant.mode:type_name -> lockkeeper.v1.LockMode
+	8,  // 1: lockkeeper.v1.Grant.lease:type_name -> google.protobuf.Duration
+	8,  // 2: lockkeeper.v1.Grant.valid_for:type_name -> google.protobuf.Duration
+	7,  // 3: lockkeeper.v1.Note.labels:type_name -> lockkeeper.v1.Note.LabelsEntry
+	0,  // 4: lockkeeper.v1.Holder.mode:type_name -> lockkeeper.v1.LockMode
+	8,  // 5: lockkeeper.v1.Holder.remaining_lease:type_name -> google.protobuf.Duration
+	4,  // 6: lockkeeper.v1.Holder.note:type_name -> lockkeeper.v1.Note
+	8,  // 7: lockkeeper.v1.Holder.held_for:type_name -> google.protobuf.Duration
+	8,  // 8: lockkeeper.v1.Waiter.waiting_for:type_name -> google.protobuf.Duration
+	0,  // 9: lockkeeper.v1.Waiter.mode:type_name -> lockkeeper.v1.LockMode
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_types_proto_init() }

@@ -91,6 +91,10 @@ pub struct Holder {
     /// ones are shown with their notes.
     #[prost(message, optional, tag = "7")]
     pub note: ::core::option::Option<Note>,
+    /// The time for which it has held the lock. Unset if this coordinator does not serve its session,
+    /// and for a holder of permits.
+    #[prost(message, optional, tag = "8")]
+    pub held_for: ::core::option::Option<::prost_types::Duration>,
 }
 /// Waiter is a call that waits for a lock. For FAIR locks every waiter is known, including those of
 /// other coordinators and of Redisson clients. For other modes, only waiters on the queried

@@ -1,11 +1,13 @@
 //! The commands that ask a coordinator.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
     common::{
         CommonArgs, FleetArgs, FleetPrefixArgs, NameArgs, TEMPLATE, TryArgs, WaitArgs, WatchArgs,
-        duration,
+        duration, period,
     },
     context::ContextCommand,
     election::{ElectArgs, ElectionCommand},
@@ -111,6 +113,7 @@ Examples:
 Examples:
   lockkeeper list
   lockkeeper list --sort waiters
+  lockkeeper list --held-longer-than 1h --sort held
   lockkeeper list --prefix orders: --output json | jq -r .name")]
     List(ListArgs),
     /// Show the names that are contended most on a coordinator.
@@ -166,6 +169,10 @@ pub struct ListArgs {
     /// What comes first [default: by name; with --output json as the coordinator lists them].
     #[arg(long, value_enum)]
     pub(crate) sort: Option<Sort>,
+    /// Only locks that a holder has held for longer. This is known of sessions of the coordinator
+    /// that is asked only: with several coordinators, ask each of them.
+    #[arg(long, value_name = "DURATION", value_parser = period)]
+    pub(crate) held_longer_than: Option<Duration>,
     #[command(flatten)]
     pub(crate) names: FleetPrefixArgs,
 }
@@ -179,6 +186,8 @@ pub(crate) enum Sort {
     Waiters,
     /// The longest rest of a lease first.
     Lease,
+    /// The longest held first.
+    Held,
 }
 
 /// See [`ClientCommand::Top`].

@@ -26,7 +26,11 @@ use crate::{
 
 /// A table, or one line of JSON for each name.
 pub(crate) async fn list(args: ListArgs) -> Ended {
-    let ListArgs { sort, names } = args;
+    let ListArgs {
+        sort,
+        held_longer_than,
+        names,
+    } = args;
     let FleetPrefixArgs { prefix, fleet } = names;
     let format = fleet.common.output;
     let mut client = connect_admin(&fleet.common.server).await?;
@@ -43,7 +47,10 @@ pub(crate) async fn list(args: ListArgs) -> Ended {
         if request.page_token.is_empty() {
             page.unasked.iter().for_each(say_unasked);
         }
-        locks.extend(page.locks);
+        let is_wanted = |lock: &LockSummary| {
+            held_longer_than.is_none_or(|least| words::held_for(lock) > Some(least))
+        };
+        locks.extend(page.locks.into_iter().filter(is_wanted));
         // What needs no order is printed as it comes.
         if (format, sort) == (Format::Json, None) {
             lines(format, locks.drain(..))?;
@@ -56,6 +63,7 @@ pub(crate) async fn list(args: ListArgs) -> Ended {
     match sort.unwrap_or(Sort::Name) {
         Sort::Name => locks.sort_by(|a, b| a.name.cmp(&b.name)),
         Sort::Waiters => locks.sort_by_key(|lock| Reverse(lock.waiter_count)),
+        Sort::Held => locks.sort_by_key(|lock| Reverse(words::held_for(lock))),
         Sort::Lease => locks.sort_by_key(|lock| {
             let left = lock.remaining_lease.as_ref();
             Reverse(left.map(|left| (left.seconds, left.nanos)))
@@ -63,7 +71,11 @@ pub(crate) async fn list(args: ListArgs) -> Ended {
     }
     match format {
         Format::Json => lines(format, locks.drain(..))?,
-        Format::Text if locks.is_empty() => say("no name is held or waited for"),
+        Format::Text if locks.is_empty() => say(if held_longer_than.is_some() {
+            "no session of this coordinator has held a lock for that long"
+        } else {
+            "no name is held or waited for"
+        }),
         Format::Text => format.data(&words::locks(&locks), &Value::Null)?,
     }
     Ok(exit::OK)

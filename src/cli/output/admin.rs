@@ -1,6 +1,6 @@
 //! Locks held by other callers, sessions and events in words.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use lockkeeper_api::pb::{
     CoordinatorSummary, EndSessionResponse, ForceReleaseResponse, LockMode, LockSummary,
@@ -23,12 +23,13 @@ pub(crate) fn locks(locks: &[LockSummary]) -> String {
         "CLIENT",
         "REASON",
         "WAITERS",
+        "HELD",
         "LEASE LEFT",
     ];
     table(heads, locks.iter().map(row))
 }
 
-fn row(lock: &LockSummary) -> [String; 8] {
+fn row(lock: &LockSummary) -> [String; 9] {
     let is_held = lock.holder_count > 0;
     let (kind, state) = match lock.kind() {
         NameKind::Semaphore => {
@@ -58,8 +59,19 @@ fn row(lock: &LockSummary) -> [String; 8] {
         first.map_or_else(String::new, |it| shown(&it.client_name).into_owned()),
         note.map_or_else(String::new, |it| shown(&it.reason).into_owned()),
         lock.waiter_count.to_string(),
+        held_for(lock).map_or_else(String::new, |held| {
+            let whole = Duration::from_secs(held.as_secs());
+            duration(prost_types::Duration::try_from(whole).ok().as_ref())
+        }),
         lease.map_or_else(String::new, |lease| duration(Some(lease))),
     ]
+}
+
+/// For how long it has been held by the holder that has held it longest. None if that is not known.
+pub(crate) fn held_for(lock: &LockSummary) -> Option<Duration> {
+    let holders = lock.holders.iter();
+    let known = holders.filter_map(|it| Duration::try_from(it.held_for?).ok());
+    known.max()
 }
 
 pub(crate) fn coordinator(coordinator: &CoordinatorSummary) -> String {

@@ -6,10 +6,11 @@ use std::{
 };
 
 use lockkeeper_base::metrics::{
-    Counters, Histograms, Registrar, observe, of_calls, of_holds, of_leases, of_waits, set,
+    Counters, Histogram, Histograms, Registrar, observe, of_calls, of_holds, of_leases, of_waits,
+    set,
 };
 use lockkeeper_store::script::StoreClock;
-use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 use tokio::time::Instant;
 
 use crate::{

@@ -5,11 +5,12 @@ use std::{env, fs, path::Path};
 
 use prost::Message as _;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "dapr/lock.proto",
     "etcd/rpc.proto",
     "etcd/v3election.proto",
     "etcd/v3lock.proto",
+    "terraform/lock.proto",
 ];
 
 #[test]

@@ -2,6 +2,8 @@
 
 use lockkeeper_base::metrics::PREFIX;
 
+use super::metrics::without_exemplar;
+
 /// What was counted since the process began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Totals {
@@ -52,7 +54,7 @@ impl Totals {
 
 /// The name, the labels and the value of a line.
 fn sample(line: &str) -> Option<(&str, &str, f64)> {
-    let (head, value) = line.rsplit_once(' ')?;
+    let (head, value) = without_exemplar(line).rsplit_once(' ')?;
     let (name, labels) = head.split_once('{').unwrap_or((head, ""));
     Some((name, labels.trim_end_matches('}'), value.parse().ok()?))
 }
@@ -121,7 +123,8 @@ mod tests {
         lockkeeper_grants_total{mode=\"fair\",result=\"granted\"} 2\n\
         lockkeeper_grants_total{mode=\"fair\",result=\"busy\"} 9\n\
         lockkeeper_leases_lost_total{reason=\"expired\"} 1\n\
-        lockkeeper_wait_seconds_bucket{le=\"0.1\",result=\"granted\"} 4\n\
+        lockkeeper_wait_seconds_bucket{le=\"0.1\",result=\"granted\"} 4 \
+         # {trace_id=\"4b\"} 0.05 1.5\n\
         lockkeeper_wait_seconds_bucket{le=\"1.0\",result=\"granted\"} 8\n\
         lockkeeper_wait_seconds_bucket{le=\"+Inf\",result=\"granted\"} 8\n\
         lockkeeper_wait_seconds_bucket{le=\"0.1\",result=\"timed_out\"} 0\n\

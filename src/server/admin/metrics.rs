@@ -44,8 +44,16 @@ impl Metrics {
     }
 }
 
-/// Converts to the older format. There a counter's name includes `_total`, units and the end marker
-/// do not exist, and an info metric is a gauge.
+/// What stands before the exemplar of a sample.
+const EXEMPLAR: &str = " # {";
+
+/// A sample without its exemplar.
+pub(super) fn without_exemplar(line: &str) -> &str {
+    line.split_once(EXEMPLAR).map_or(line, |(sample, _)| sample)
+}
+
+/// Converts to the older format. There a counter's name includes `_total`, exemplars, units and the
+/// end marker do not exist, and an info metric is a gauge.
 fn plain(shown: &str) -> String {
     let kind_of = |name: &str| {
         let kind = format!("# TYPE {name} ");
@@ -66,7 +74,7 @@ fn plain(shown: &str) -> String {
                 writeln!(plain, "# {what} {name}{suffix} {rest}")
             }
             (Some("#"), _, _, _) => Ok(()),
-            _ => writeln!(plain, "{line}"),
+            _ => writeln!(plain, "{}", without_exemplar(line)),
         };
         debug_assert!(described.is_ok(), "a string takes any text");
     }

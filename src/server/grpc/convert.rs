@@ -401,6 +401,7 @@ pub(super) fn holder(seen: HolderSeen, viewer: &Viewer) -> pb::Holder {
         mode: proto_mode(seen.mode).into(),
         remaining_lease: seen.remaining.map(whole_millis),
         note: seen.note.as_deref().map(convert_note::proto),
+        held_for: seen.since.map(|since| whole_millis(since.elapsed())),
     }
 }
 

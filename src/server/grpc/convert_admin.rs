@@ -60,6 +60,7 @@ pub(super) fn listed_lock(seen: LockSeen, viewer: &Viewer) -> pb::LockSummary {
                 mode: pb::LockMode::Unspecified.into(),
                 remaining_lease: holder.remaining_lease,
                 note: None,
+                held_for: None,
             });
             pb::LockSummary {
                 name: seen.name,

@@ -73,6 +73,7 @@ fn explained_holder(seen: HolderExplained, viewer: &Viewer) -> pb::ExplainedHold
             mode: mode.into(),
             remaining_lease: seen.remaining.map(whole_millis),
             note: seen.note.as_deref().map(convert_note::proto),
+            held_for: seen.since.map(elapsed),
         }),
         held_for: seen.since.map(elapsed),
         waits: seen

@@ -11,10 +11,12 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use lockkeeper_base::metrics::{Labels, Numbered, OnUse, Registrar, numbered, observe, of_calls};
+use lockkeeper_base::metrics::{
+    Histogram, Labels, Numbered, OnUse, Registrar, numbered, observe_in, of_calls,
+};
 use pin_project_lite::pin_project;
 use prometheus_client::{
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
 use prost::Message as _;
@@ -257,7 +259,8 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        observe(self.method.seconds.get(), self.begun.elapsed());
+        let seconds = self.method.seconds.get();
+        observe_in(Some(&self.span), seconds, self.begun.elapsed());
         let code = usize::try_from(i32::from(self.code)).unwrap_or_default();
         self.method.handled[code].get().inc();
         spans::ended(&self.span, self.code, CODES[code]);

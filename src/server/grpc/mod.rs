@@ -150,8 +150,9 @@ pub fn services(
         calls: calls.clone(),
     };
     let latch = LatchServiceServer::new(latch).max_decoding_message_size(config.message_bytes_max);
-    let (facades, max) = (config.facades, config.message_bytes_max);
-    let mut routes = facades.routes(&calls.door(), max);
+    let mut routes = config
+        .facades
+        .routes(&calls.door(), config.message_bytes_max);
     let election = ElectionServiceServer::new(election::ElectionService { calls })
         .max_decoding_message_size(config.message_bytes_max);
     let admin = admin.max_decoding_message_size(config.message_bytes_max);
@@ -175,10 +176,7 @@ pub fn services(
     // gRPC-Web must be translated first, by the routes.
     let direct = (!config.grpc_web).then_some(lock);
     let service = ServiceBuilder::new()
-        .layer(connect::ConnectLayer {
-            http_json: config.http_json,
-            grpc_web: config.grpc_web,
-        })
+        .layer(translated(&config))
         .layer(metrics::MetricsLayer(metrics.clone()))
         .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
         .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
@@ -188,6 +186,15 @@ pub fn services(
         .layer(router_bypass::RouterBypassLayer::new(direct))
         .service(routes.prepare());
     Ok(Services::new(server(&config), service, &config))
+}
+
+/// What is accepted besides gRPC.
+fn translated(config: &Config) -> connect::ConnectLayer {
+    connect::ConnectLayer {
+        http_json: config.http_json,
+        terraform: config.facades.terraform.is_some(),
+        grpc_web: config.grpc_web,
+    }
 }
 
 /// The server's behaviour towards connections.

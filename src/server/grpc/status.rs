@@ -227,6 +227,26 @@ pub(super) fn not_post(method: &http::Method) -> Status {
     plain(Code::Unimplemented, text, "NOT_POST", &[])
 }
 
+/// A request for a state of Terraform.
+pub(super) fn no_state(method: &http::Method) -> Status {
+    let text = format!(
+        "{method} is not accepted: this is the lock_address and unlock_address of Terraform's http \
+         backend, by LOCK and UNLOCK; the state itself is kept elsewhere"
+    );
+    plain(Code::Unimplemented, text, "STATE_NOT_KEPT", &[])
+}
+
+/// A path of HTTP that names no lock.
+pub(super) fn invalid_path(name: &str) -> Status {
+    let text = format!("{name:?} is not UTF-8 in percent-encoding");
+    plain(
+        Code::InvalidArgument,
+        text,
+        "INVALID_NAME",
+        &[("field", "name")],
+    )
+}
+
 /// A call of gRPC over HTTP/1.1.
 pub(super) fn not_over_http1() -> Status {
     let text = "gRPC needs HTTP/2, and gRPC-Web is off (server.grpc_web)".to_owned();

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use lockkeeper_base::metrics::{
-    self, Counters, Labels, Numbered, OnUse, Registrar, label, numbered, observe,
+    self, Counters, Histogram, Labels, Numbered, OnUse, Registrar, label, numbered, observe,
 };
-use prometheus_client::metrics::{family::Family, gauge::Gauge, histogram::Histogram};
+use prometheus_client::metrics::{family::Family, gauge::Gauge};
 use tokio::time::Instant;
 
 use super::catalog;

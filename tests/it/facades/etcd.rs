@@ -126,6 +126,7 @@ pub(super) fn options() -> Options {
         facades: Facades {
             dapr: true,
             etcd: true,
+            terraform: Some(secs(3600)),
         },
         ..Options::default()
     }

@@ -4,3 +4,4 @@ mod dapr;
 mod etcd;
 mod etcd_election;
 mod etcd_rights;
+mod terraform;

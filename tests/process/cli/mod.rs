@@ -2,6 +2,7 @@
 
 mod calls;
 mod contexts;
+mod listed;
 mod messages;
 mod run;
 mod tool;

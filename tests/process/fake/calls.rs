@@ -241,6 +241,7 @@ impl LockService for Service {
                 mode: LockMode::Read.into(),
                 remaining_lease: Duration::from_millis(1500).try_into().ok(),
                 note: None,
+                held_for: None,
             }],
             remaining_lease: Duration::from_millis(1500).try_into().ok(),
             last_fencing_token: TOKEN,

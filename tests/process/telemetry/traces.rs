@@ -7,7 +7,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
-use super::collector::{Collector, attribute};
+use super::{
+    collector::{Collector, attribute},
+    http::get,
+};
 use crate::{
     client::{acquire_request, try_request},
     coordinator::{Coordinator, Settings},
@@ -95,7 +98,9 @@ async fn until_it_listens(redis: &RedisServer, monitor: &Monitor, owner: &str) {
 #[tokio::test]
 async fn the_trace_of_a_caller_goes_through_to_the_script() {
     let (redis, collector) = (RedisServer::start().await, Collector::start().await);
-    let settings = Settings::on(&redis.url()).with("telemetry.otlp_endpoint", &collector.url());
+    let settings = Settings::on(&redis.url())
+        .with("telemetry.otlp_endpoint", &collector.url())
+        .with("admin.listen", "127.0.0.1:0");
     let coordinator = Coordinator::start(&settings).await;
     let client = coordinator.client().await;
     let mut api = client.api.clone();
@@ -131,6 +136,7 @@ async fn the_trace_of_a_caller_goes_through_to_the_script() {
         );
     }
     drop(session);
+    expect_exemplars(&coordinator).await;
     coordinator.signal(Signal::SIGTERM);
     assert!(coordinator.exit().await.success());
 
@@ -155,6 +161,26 @@ async fn the_trace_of_a_caller_goes_through_to_the_script() {
         [&release.span_id],
         "who was granted what was given back"
     );
+}
+
+/// The histograms name the recorded traces, and no others, to scrapers that understand it.
+async fn expect_exemplars(coordinator: &Coordinator) {
+    let address = coordinator.admin_address().await;
+    let (_, shown) = get(address, "/metrics", "application/openmetrics-text").await;
+    let of_any = trace(0)[..24].to_owned();
+    for (metric, trace_id) in [
+        ("grpc_server_handling_seconds_bucket{", trace(1)),
+        ("lockkeeper_store_call_seconds_bucket{", of_any),
+        ("lockkeeper_wait_seconds_bucket{", trace(4)),
+        ("lockkeeper_handover_seconds_bucket{", trace(4)),
+    ] {
+        let expected = format!(" # {{trace_id=\"{trace_id}");
+        let is_one = |line: &str| line.starts_with(metric) && line.contains(&expected);
+        assert!(shown.lines().any(is_one), "{metric} {shown}");
+    }
+    assert!(!shown.contains(&trace(2)), "it is not recorded");
+    let (_, shown) = get(address, "/metrics", "text/plain").await;
+    assert!(!shown.contains("trace_id"), "the older format has none");
 }
 
 /// The caller's span, the operation, its script: one below the other.

@@ -64,7 +64,7 @@ fn in_the_store(events: &[Event]) -> Vec<Violation> {
             let rule = format!("token: lock {name} was granted anew with {token} after {largest}");
             violations.push(violation(event.at, rule));
         }
-        if *by != "commands" {
+        if !matches!(*by, "create" | "add_and_look" | "remove_and_publish") {
             *largest = (*largest).max(*token);
         }
         *step = *token;

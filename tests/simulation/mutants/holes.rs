@@ -8,7 +8,7 @@ use lockkeeper_store::script::catalog::{
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 71] = [
+pub(super) const HOLES: [Hole; 65] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -37,43 +37,6 @@ pub(super) const HOLES: [Hole; 71] = [
         name: "a release tells nobody",
         scripts: &[&LOCK_RELEASE],
         taken: "publish_to(publish, KEYS[3], '0')",
-        put: "",
-    },
-    // The most frequent case of both stands by itself.
-    Hole {
-        name: "a first acquire does not look whether the lock is free",
-        scripts: &[&LOCK_ACQUIRE],
-        taken: "if not ARGV[6] and call('pttl', lock) == -2 then",
-        put: "if not ARGV[6] then",
-    },
-    Hole {
-        name: "the token of a first acquire is a constant",
-        scripts: &[&LOCK_ACQUIRE],
-        taken: "    end\n    return token\n",
-        put: "    end\n    return '7'\n",
-    },
-    Hole {
-        name: "a step of the counter goes nowhere",
-        scripts: &[&LOCK_ACQUIRE],
-        taken: "token = call('incrby', counter, step)",
-        put: "token = tonumber(expected) - step",
-    },
-    Hole {
-        name: "a token is told before it is compared with what was expected",
-        scripts: &[&LOCK_ACQUIRE],
-        taken: "if token ~= tonumber(expected) or token >= 9007199254740991 then",
-        put: "if false then",
-    },
-    Hole {
-        name: "a last release does not look at the owner",
-        scripts: &[&LOCK_RELEASE],
-        taken: "call('hget', lock, owner) == '1' then",
-        put: "true then",
-    },
-    Hole {
-        name: "a last release tells nobody",
-        scripts: &[&LOCK_RELEASE],
-        taken: "    call('publish', KEYS[3], '0')\n",
         put: "",
     },
     Hole {

@@ -6,6 +6,7 @@ mod election_holes;
 mod holes;
 mod native_holes;
 mod negotiation_holes;
+mod plain_holes;
 
 use std::sync::LazyLock;
 
@@ -17,6 +18,7 @@ use lockkeeper_store::host::Script;
 use lockkeeper_store::script::catalog;
 pub(crate) use native_holes::{NativeHole, Owed};
 use negotiation_holes::NEGOTIATION_HOLES;
+use plain_holes::PLAIN_HOLES;
 
 /// What is broken in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +49,7 @@ struct Hole {
     put: &'static str,
 }
 
-static SCRIPTS: LazyLock<Vec<Vec<Script>>> =
-    LazyLock::new(|| HOLES.iter().map(Hole::scripts).collect());
+static SCRIPTS: LazyLock<Vec<Vec<Script>>> = LazyLock::new(|| holes().map(Hole::scripts).collect());
 
 static PERMIT_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
     LazyLock::new(|| PERMIT_HOLES.iter().map(Hole::scripts).collect());
@@ -61,6 +62,11 @@ static ELECTION_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
 
 static NEGOTIATION_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
     LazyLock::new(|| NEGOTIATION_HOLES.iter().map(Hole::scripts).collect());
+
+/// Those of the locks in a plan.
+fn holes() -> impl Iterator<Item = &'static Hole> {
+    HOLES.iter().chain(&PLAIN_HOLES)
+}
 
 // === impl Mutant ===
 
@@ -89,7 +95,7 @@ impl Mutant {
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Deaf];
         all.extend(NativeHole::ALL.map(Self::Native));
-        all.extend((0..HOLES.len()).map(Self::Script));
+        all.extend((0..holes().count()).map(Self::Script));
         all
     }
 
@@ -98,7 +104,7 @@ impl Mutant {
     pub(crate) fn without_effect() -> Vec<String> {
         let counters = PERMIT_HOLES.iter().chain(&LATCH_HOLES);
         let others = ELECTION_HOLES.iter().chain(&NEGOTIATION_HOLES);
-        let all = HOLES.iter().chain(counters).chain(others);
+        let all = holes().chain(counters).chain(others);
         all.flat_map(Hole::not_found).collect()
     }
 
@@ -107,7 +113,7 @@ impl Mutant {
             Self::None => "nothing is broken",
             Self::Deaf => "the store forgets to subscribe",
             Self::Native(hole) => hole.name(),
-            Self::Script(hole) => HOLES[hole].name,
+            Self::Script(hole) => holes().nth(hole).map_or("none", |it| it.name),
             Self::Permits(hole) => PERMIT_HOLES[hole].name,
             Self::Latch(hole) => LATCH_HOLES[hole].name,
             Self::Election(hole) => ELECTION_HOLES[hole].name,

@@ -76,6 +76,20 @@ jwks.json: |
 {{- ternary .Values.existingSecretKeys.storeUrl "store-url" (ne .Values.existingSecret "") -}}
 {{- end -}}
 
+{{- /* Empty: there is one store. */ -}}
+{{- define "lockkeeper.storeQuorumKey" -}}
+{{- if .Values.existingSecret -}}
+{{- .Values.existingSecretKeys.storeQuorum -}}
+{{- else if .Values.store.quorum -}}
+store-quorum
+{{- end -}}
+{{- end -}}
+
+{{- /* The address of the store, or those of a quorum. */ -}}
+{{- define "lockkeeper.stores" -}}
+{{- .Values.store.quorum | default (list .Values.store.url) | join " " -}}
+{{- end -}}
+
 {{- define "lockkeeper.sessionSecretKey" -}}
 {{- ternary .Values.existingSecretKeys.sessionSecret "session-secret" (ne .Values.existingSecret "") -}}
 {{- end -}}
@@ -93,8 +107,11 @@ jwks.json: |
 {{- if .Values.store.id -}}
 {{- .Values.store.id -}}
 {{- else -}}
-{{- $url := regexReplaceAll "[?#].*$" .Values.store.url "" -}}
-{{- $url = regexReplaceAll "//[^/]*@" $url "//" -}}
+{{- /* A quorum in another order is the same. */ -}}
+{{- $url := include "lockkeeper.stores" . -}}
+{{- $url = regexReplaceAll "[?#][^ ]*" $url "" -}}
+{{- $url = regexReplaceAll "//[^/ ]*@" $url "//" -}}
+{{- $url = splitList " " $url | sortAlpha | join " " -}}
 {{- $store := ternary (print "secret " .Values.existingSecret) $url (ne .Values.existingSecret "") -}}
 {{- /* Never a number, which `--set store.id` would make of digits alone. */ -}}
 {{- printf "%s\n%s" $store .Values.store.keyPrefix | sha256sum | trunc 12 | printf "store-%s" -}}

@@ -116,6 +116,11 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             report(key, "must not be longer than 100 years".to_owned());
         }
     }
+    let lease = settings.facades.terraform_lease;
+    if settings.facades.terraform && (lease < limits.lease_min || lease > limits.lease_max) {
+        let why = "must be from limits.lease_min to limits.lease_max";
+        report("facades.terraform_lease", why.to_owned());
+    }
     let age = server.connection_age_max;
     if !age.is_zero() && age < CONNECTION_AGE_MIN {
         let why = "must be at least 1s, or 0s for no limit";

@@ -48,13 +48,12 @@ where
     let mut read = Envelopes::default();
     read.push(&collected.to_bytes());
     let (_, message) = read.next().ok_or_else(status::unexpected_answer)?;
-    let message = asked.written(&message)?;
-    let kind = match asked.codec {
-        Codec::Json => "application/json",
-        Codec::Proto => "application/proto",
+    let (code, message) = match &asked.codec {
+        Codec::StateLock(call) => call.answer(&message)?,
+        _ => (StatusCode::OK, asked.written(&message)?),
     };
     let body = Body::new(Full::from(message));
-    Ok(response(StatusCode::OK, kind, body))
+    Ok(response(code, asked.codec.kind(), body))
 }
 
 /// The answers of a call with a stream of them. Its errors are in the last message.
@@ -68,9 +67,9 @@ where
 {
     let (head, body) = answer.into_parts();
     let refused = ended_by(&head.headers);
-    let kind = match (asked.framing, asked.codec) {
+    let kind = match (asked.framing, &asked.codec) {
         (Framing::Envelopes, Codec::Proto) => "application/connect+proto",
-        (Framing::Envelopes, Codec::Json) => "application/connect+json",
+        (Framing::Envelopes, _) => "application/connect+json",
         (Framing::Lines | Framing::Whole, _) => "application/x-ndjson",
     };
     let body = match refused {
@@ -93,14 +92,26 @@ where
     response(StatusCode::OK, kind, body)
 }
 
+// === impl Codec ===
+
+impl Codec {
+    /// The content type of a whole message.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Json(_) | Self::StateLock(_) => "application/json",
+            Self::Proto => "application/proto",
+        }
+    }
+}
+
 // === impl Asked ===
 
 impl Asked {
     /// A message as this call has it.
     fn written(&self, message: &[u8]) -> Result<Bytes, Status> {
-        Ok(match self.codec {
-            Codec::Proto => Bytes::copy_from_slice(message),
-            Codec::Json => schema::to_json(&self.method.output(), message)?.into(),
+        Ok(match &self.codec {
+            Codec::Json(method) => schema::to_json(&method.output(), message)?.into(),
+            Codec::Proto | Codec::StateLock(_) => Bytes::copy_from_slice(message),
         })
     }
 

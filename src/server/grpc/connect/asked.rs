@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, head
 use prost_reflect::MethodDescriptor;
 use tonic::{Status, body::Body};
 
-use super::schema;
+use super::{schema, state_lock::StateLock};
 use crate::grpc::status;
 
 /// `grpc-timeout` has at most 8 digits.
@@ -27,11 +27,14 @@ const NOT_OF_GRPC: [HeaderName; 6] = [
     TIMEOUT,
 ];
 
-/// How a message is written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// How the messages of a call are written.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Codec {
-    Json,
+    /// Those of this method as JSON.
+    Json(Arc<MethodDescriptor>),
     Proto,
+    /// As Terraform writes them.
+    StateLock(StateLock),
 }
 
 /// How a body is divided into messages.
@@ -48,7 +51,6 @@ pub(super) enum Framing {
 /// A call to translate; in the request's extensions.
 #[derive(Clone, Debug)]
 pub(in crate::grpc) struct Asked {
-    pub(super) method: Arc<MethodDescriptor>,
     pub(super) codec: Codec,
     pub(super) framing: Framing,
     pub(super) timeout: Option<Duration>,
@@ -73,17 +75,27 @@ impl Asked {
             let status = status::not_post(request.method());
             return Err(Refused::with(status, StatusCode::METHOD_NOT_ALLOWED));
         }
-        let (codec, framing) = written(&method, headers)?;
+        let (codec, framing) = written(method, headers)?;
         for name in [header::CONTENT_ENCODING, STREAM_ENCODING] {
             only(headers, &name, "identity")?;
         }
         only(headers, &VERSION, "1")?;
         Ok(Self {
-            method,
             codec,
             framing,
             timeout: timeout(headers)?,
         })
+    }
+
+    /// The same of a request for a lock of Terraform; none of others.
+    pub(super) fn of_state_lock(request: &Request<Body>) -> Option<Result<Self, Refused>> {
+        let call = StateLock::of(request)?;
+        let asked = call.map(|call| Self {
+            codec: Codec::StateLock(call),
+            framing: Framing::Whole,
+            timeout: None,
+        });
+        Some(asked.map_err(|(status, http)| Refused::with(status, http)))
     }
 
     /// Whether the body of the request is one message, without bytes in front of it.
@@ -104,6 +116,9 @@ impl Asked {
 
 /// Makes a request one of gRPC by its head. Its body is translated later, if at all.
 pub(super) fn make_grpc(request: &mut Request<Body>, asked: Option<&Asked>) {
+    if let Some(Codec::StateLock(call)) = asked.map(|asked| &asked.codec) {
+        call.rewrite(request);
+    }
     *request.version_mut() = http::Version::HTTP_2;
     *request.method_mut() = Method::POST;
     let headers = request.headers_mut();
@@ -119,15 +134,20 @@ pub(super) fn make_grpc(request: &mut Request<Body>, asked: Option<&Asked>) {
 }
 
 /// How the messages of a call are written, by its content type.
-fn written(method: &MethodDescriptor, headers: &HeaderMap) -> Result<(Codec, Framing), Refused> {
+fn written(
+    method: Arc<MethodDescriptor>,
+    headers: &HeaderMap,
+) -> Result<(Codec, Framing), Refused> {
     let given = text(headers, &header::CONTENT_TYPE);
     let kind = given.split(';').next().unwrap_or_default().trim();
     let is_stream = method.is_client_streaming() || method.is_server_streaming();
     match kind.to_ascii_lowercase().as_str() {
-        "application/json" if !is_stream => Ok((Codec::Json, Framing::Whole)),
-        "application/json" if !method.is_client_streaming() => Ok((Codec::Json, Framing::Lines)),
+        "application/json" if !is_stream => Ok((Codec::Json(method), Framing::Whole)),
+        "application/json" if !method.is_client_streaming() => {
+            Ok((Codec::Json(method), Framing::Lines))
+        }
         "application/proto" if !is_stream => Ok((Codec::Proto, Framing::Whole)),
-        "application/connect+json" if is_stream => Ok((Codec::Json, Framing::Envelopes)),
+        "application/connect+json" if is_stream => Ok((Codec::Json(method), Framing::Envelopes)),
         "application/connect+proto" if is_stream => Ok((Codec::Proto, Framing::Envelopes)),
         _ => {
             let accepted = match (method.is_client_streaming(), is_stream) {

@@ -26,6 +26,8 @@ use crate::grpc::status;
 pub struct ConnectLayer {
     /// Whether HTTP/JSON is accepted.
     pub(in crate::grpc) http_json: bool,
+    /// Whether the locking of Terraform's http backend is accepted.
+    pub(in crate::grpc) terraform: bool,
     /// Whether gRPC-Web is accepted, which other layers translate.
     pub(in crate::grpc) grpc_web: bool,
 }
@@ -60,7 +62,11 @@ impl ConnectLayer {
                 Err(Refused::with(status, StatusCode::UNSUPPORTED_MEDIA_TYPE))
             });
         }
-        self.http_json.then(|| Asked::of(request))
+        let state_lock = self
+            .terraform
+            .then(|| Asked::of_state_lock(request))
+            .flatten();
+        state_lock.or_else(|| self.http_json.then(|| Asked::of(request)))
     }
 }
 

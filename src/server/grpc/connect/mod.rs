@@ -8,6 +8,9 @@
 //! Messages follow protobuf's JSON mapping, by the descriptors that reflection serves. For people
 //! with curl there is one addition: a method with one request and a stream of answers also takes
 //! `application/json`, and answers with a line of JSON for each message.
+//!
+//! The locking of Terraform's http backend takes the same way, by paths and bodies of its own
+//! (`state_lock.rs`).
 
 mod answer;
 mod asked;
@@ -15,6 +18,7 @@ mod envelopes;
 mod failure;
 mod layer;
 mod schema;
+mod state_lock;
 mod translation;
 
 pub(super) use asked::Asked;

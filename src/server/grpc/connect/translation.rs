@@ -131,12 +131,13 @@ impl Translated {
     }
 
     fn message(&self, message: &[u8]) -> Result<Bytes, Status> {
-        Ok(match self.asked.codec {
+        Ok(match &self.asked.codec {
             Codec::Proto => enveloped(MESSAGE, message),
-            Codec::Json => {
-                let message = schema::from_json(&self.asked.method.input(), message)?;
+            Codec::Json(method) => {
+                let message = schema::from_json(&method.input(), message)?;
                 enveloped(MESSAGE, &message)
             }
+            Codec::StateLock(call) => enveloped(MESSAGE, &call.message(message)),
         })
     }
 }

@@ -26,7 +26,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19lockkeeper/v1/types.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\"\x89\x02\n\x05Grant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x04mode\x18\x02 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\r\n\x05owner\x18\x04 \x01(\t\x12\x12\n\nhold_count\x18\x05 \x01(\r\x12\x15\n\rfencing_token\x18\x06 \x01(\x04\x12(\n\x05lease\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\tvalid_for\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07watched\x18\t \x01(\x08\x12\x14\n\x0creplica_acks\x18\n \x01(\r\"v\n\x04Note\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12/\n\x06labels\x18\x02 \x03(\x0b\x32\x1f.lockkeeper.v1.Note.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd6\x01\n\x06Holder\x12\x16\n\x0esession_digest\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x12\n\nhold_count\x18\x03 \x01(\r\x12\x13\n\x0b\x63lient_name\x18\x04 \x01(\t\x12%\n\x04mode\x18\x05 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode\x12\x32\n\x0fremaining_lease\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12!\n\x04note\x18\x07 \x01(\x0b\x32\x13.lockkeeper.v1.Note\"\xad\x01\n\x06Waiter\x12\x16\n\x0esession_digest\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x03 \x01(\t\x12\x10\n\x08position\x18\x04 \x01(\r\x12.\n\x0bwaiting_for\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x04mode\x18\x06 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode*{\n\x08LockMode\x12\x19\n\x15LOCK_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13LOCK_MODE_EXCLUSIVE\x10\x01\x12\x12\n\x0eLOCK_MODE_FAIR\x10\x02\x12\x12\n\x0eLOCK_MODE_READ\x10\x03\x12\x13\n\x0fLOCK_MODE_WRITE\x10\x04*\xf8\x01\n\nLostReason\x12\x1b\n\x17LOST_REASON_UNSPECIFIED\x10\x00\x12\x17\n\x13LOST_REASON_EXPIRED\x10\x01\x12\x1a\n\x16LOST_REASON_TAKEN_OVER\x10\x02\x12!\n\x1dLOST_REASON_STORE_UNREACHABLE\x10\x03\x12\x1e\n\x1aLOST_REASON_FORCE_RELEASED\x10\x04\x12\x1d\n\x19LOST_REASON_CLOCK_STEPPED\x10\x05\x12\x19\n\x15LOST_REASON_PREEMPTED\x10\x06\x12\x1b\n\x17LOST_REASON_HANDED_OVER\x10\x07*\x9e\x01\n\x10NotGrantedReason\x12\"\n\x1eNOT_GRANTED_REASON_UNSPECIFIED\x10\x00\x12#\n\x1fNOT_GRANTED_REASON_WAIT_TIMEOUT\x10\x01\x12 \n\x1cNOT_GRANTED_REASON_CANCELLED\x10\x02\x12\x1f\n\x1bNOT_GRANTED_REASON_DEADLOCK\x10\x03\x42[\n\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19lockkeeper/v1/types.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\"\x89\x02\n\x05Grant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x04mode\x18\x02 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\r\n\x05owner\x18\x04 \x01(\t\x12\x12\n\nhold_count\x18\x05 \x01(\r\x12\x15\n\rfencing_token\x18\x06 \x01(\x04\x12(\n\x05lease\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\tvalid_for\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07watched\x18\t \x01(\x08\x12\x14\n\x0creplica_acks\x18\n \x01(\r\"v\n\x04Note\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12/\n\x06labels\x18\x02 \x03(\x0b\x32\x1f.lockkeeper.v1.Note.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x83\x02\n\x06Holder\x12\x16\n\x0esession_digest\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x12\n\nhold_count\x18\x03 \x01(\r\x12\x13\n\x0b\x63lient_name\x18\x04 \x01(\t\x12%\n\x04mode\x18\x05 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode\x12\x32\n\x0fremaining_lease\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12!\n\x04note\x18\x07 \x01(\x0b\x32\x13.lockkeeper.v1.Note\x12+\n\x08held_for\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xad\x01\n\x06Waiter\x12\x16\n\x0esession_digest\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x03 \x01(\t\x12\x10\n\x08position\x18\x04 \x01(\r\x12.\n\x0bwaiting_for\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x04mode\x18\x06 \x01(\x0e\x32\x17.lockkeeper.v1.LockMode*{\n\x08LockMode\x12\x19\n\x15LOCK_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13LOCK_MODE_EXCLUSIVE\x10\x01\x12\x12\n\x0eLOCK_MODE_FAIR\x10\x02\x12\x12\n\x0eLOCK_MODE_READ\x10\x03\x12\x13\n\x0fLOCK_MODE_WRITE\x10\x04*\xf8\x01\n\nLostReason\x12\x1b\n\x17LOST_REASON_UNSPECIFIED\x10\x00\x12\x17\n\x13LOST_REASON_EXPIRED\x10\x01\x12\x1a\n\x16LOST_REASON_TAKEN_OVER\x10\x02\x12!\n\x1dLOST_REASON_STORE_UNREACHABLE\x10\x03\x12\x1e\n\x1aLOST_REASON_FORCE_RELEASED\x10\x04\x12\x1d\n\x19LOST_REASON_CLOCK_STEPPED\x10\x05\x12\x19\n\x15LOST_REASON_PREEMPTED\x10\x06\x12\x1b\n\x17LOST_REASON_HANDED_OVER\x10\x07*\x9e\x01\n\x10NotGrantedReason\x12\"\n\x1eNOT_GRANTED_REASON_UNSPECIFIED\x10\x00\x12#\n\x1fNOT_GRANTED_REASON_WAIT_TIMEOUT\x10\x01\x12 \n\x1cNOT_GRANTED_REASON_CANCELLED\x10\x02\x12\x1f\n\x1bNOT_GRANTED_REASON_DEADLOCK\x10\x03\x42[\n\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,12 +36,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\020io.lockkeeper.v1P\001ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpb'
   _globals['_NOTE_LABELSENTRY']._loaded_options = None
   _globals['_NOTE_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_LOCKMODE']._serialized_start=857
-  _globals['_LOCKMODE']._serialized_end=980
-  _globals['_LOSTREASON']._serialized_start=983
-  _globals['_LOSTREASON']._serialized_end=1231
-  _globals['_NOTGRANTEDREASON']._serialized_start=1234
-  _globals['_NOTGRANTEDREASON']._serialized_end=1392
+  _globals['_LOCKMODE']._serialized_start=902
+  _globals['_LOCKMODE']._serialized_end=1025
+  _globals['_LOSTREASON']._serialized_start=1028
+  _globals['_LOSTREASON']._serialized_end=1276
+  _globals['_NOTGRANTEDREASON']._serialized_start=1279
+  _globals['_NOTGRANTEDREASON']._serialized_end=1437
   _globals['_GRANT']._serialized_start=77
   _globals['_GRANT']._serialized_end=342
   _globals['_NOTE']._serialized_start=344
@@ -49,7 +49,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NOTE_LABELSENTRY']._serialized_start=417
   _globals['_NOTE_LABELSENTRY']._serialized_end=462
   _globals['_HOLDER']._serialized_start=465
-  _globals['_HOLDER']._serialized_end=679
-  _globals['_WAITER']._serialized_start=682
-  _globals['_WAITER']._serialized_end=855
+  _globals['_HOLDER']._serialized_end=724
+  _globals['_WAITER']._serialized_start=727
+  _globals['_WAITER']._serialized_end=900
 # @@protoc_insertion_point(module_scope)

@@ -93,7 +93,7 @@ class Note(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Holder(_message.Message):
-    __slots__ = ("session_digest", "owner", "hold_count", "client_name", "mode", "remaining_lease", "note")
+    __slots__ = ("session_digest", "owner", "hold_count", "client_name", "mode", "remaining_lease", "note", "held_for")
     SESSION_DIGEST_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     HOLD_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +101,7 @@ class Holder(_message.Message):
     MODE_FIELD_NUMBER: _ClassVar[int]
     REMAINING_LEASE_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    HELD_FOR_FIELD_NUMBER: _ClassVar[int]
     session_digest: str
     owner: str
     hold_count: int
@@ -108,7 +109,8 @@ class Holder(_message.Message):
     mode: LockMode
     remaining_lease: _duration_pb2.Duration
     note: Note
-    def __init__(self, session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., hold_count: _Optional[int] = ..., client_name: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ...) -> None: ...
+    held_for: _duration_pb2.Duration
+    def __init__(self, session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., hold_count: _Optional[int] = ..., client_name: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ..., held_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Waiter(_message.Message):
     __slots__ = ("session_digest", "owner", "client_name", "position", "waiting_for", "mode")

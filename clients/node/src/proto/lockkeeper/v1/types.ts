@@ -189,7 +189,14 @@ export interface Holder {
    * The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
    * ones are shown with their notes.
    */
-  note?: Note | undefined;
+  note?:
+    | Note
+    | undefined;
+  /**
+   * The time for which it has held the lock. Unset if this coordinator does not serve its session,
+   * and for a holder of permits.
+   */
+  heldFor?: Duration | undefined;
 }
 
 /**
@@ -551,6 +558,7 @@ function createBaseHolder(): Holder {
     mode: 0,
     remainingLease: undefined,
     note: undefined,
+    heldFor: undefined,
   };
 }
 
@@ -576,6 +584,9 @@ export const Holder: MessageFns<Holder> = {
     }
     if (message.note !== undefined) {
       Note.encode(message.note, writer.uint32(58).fork()).join();
+    }
+    if (message.heldFor !== undefined) {
+      Duration.encode(message.heldFor, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -649,6 +660,14 @@ export const Holder: MessageFns<Holder> = {
             message.note = Note.decode(reader, reader.uint32());
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.heldFor = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -675,6 +694,9 @@ export const Holder: MessageFns<Holder> = {
       ? Duration.fromPartial(object.remainingLease)
       : undefined;
     message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
+    message.heldFor = (object.heldFor !== undefined && object.heldFor !== null)
+      ? Duration.fromPartial(object.heldFor)
+      : undefined;
     return message;
   },
 };

@@ -1,0 +1,123 @@
+//! Locks of states.
+
+use std::time::Duration;
+
+use lockkeeper_access::{Account, Right};
+use lockkeeper_coordinator::{
+    Acquire, Error, Invalid, Lease, LockName, Mode, Owner, Ownership, Release, Tried,
+};
+use tonic::{Request, Response, Status};
+
+use super::{
+    info::{LockInfo, is_of_terraform, of_holder},
+    v1::{LockRequest, LockResponse, UnlockRequest, UnlockResponse, state_lock_server::StateLock},
+};
+use crate::{Door, door::account};
+
+/// Serves the locks of states.
+#[derive(Clone, Debug)]
+pub(super) struct StateLockService {
+    pub(super) door: Door,
+    /// Nothing renews it: Terraform has no heartbeat.
+    pub(super) lease: Duration,
+}
+
+// === impl StateLockService ===
+
+impl StateLockService {
+    /// The lock info of the holder; none if that is the caller now.
+    async fn acquire(
+        &self,
+        account: &Account,
+        request: &LockRequest,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let (door, coordinator) = (&self.door, &self.door.coordinator);
+        let name = door.name(account, request.name.as_bytes(), Right::Acquire)?;
+        let info = LockInfo::parse(&request.lock_info)?;
+        let info = info.ok_or_else(|| Invalid::new("lock_info", "must not be empty"))?;
+        let limits = coordinator.limits();
+        let acquire = Acquire {
+            name,
+            mode: Mode::Exclusive,
+            owner: door.sessionless(account, info.id())?,
+            lease: Some(Lease::named("lease", self.lease, limits)?),
+            wait: None,
+            request_id: None,
+            min_replica_acks: 0,
+            note: info.note()?,
+            hold_at_least: None,
+            lock_delay: None,
+            end_on_deadlock: false,
+            account: account.clone(),
+        };
+        match coordinator.try_acquire(acquire).await? {
+            Tried::Busy { holder } => Ok(Some(of_holder(holder.note.as_deref()))),
+            Tried::Acquired(delivery) => {
+                let grant = delivery.take()?;
+                if grant.hold_count > 1 {
+                    // Terraform repeats a request whose answer it did not receive.
+                    coordinator
+                        .release(released(grant.name, grant.owner))
+                        .await?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    async fn release(&self, account: &Account, request: &UnlockRequest) -> Result<(), Error> {
+        let door = &self.door;
+        let name = door.name(account, request.name.as_bytes(), Right::Release)?;
+        let owner = match LockInfo::parse(&request.lock_info)? {
+            Some(info) => door.sessionless(account, info.id())?,
+            None => self.holder(account, &name).await?,
+        };
+        let released = door.coordinator.release(released(name, owner)).await;
+        released.map(drop)
+    }
+
+    /// The run of Terraform that holds a lock, whose ever it is. `terraform force-unlock` does not
+    /// send the ID that it was given.
+    async fn holder(&self, account: &Account, name: &LockName) -> Result<Owner, Error> {
+        name.permit(Right::Admin, &self.door.access, account)?;
+        let seen = self.door.coordinator.describe(name.clone()).await?;
+        let mut holders = seen.holders.into_iter();
+        let holder = holders.find(|it| is_of_terraform(it.note.as_ref()));
+        let owner = holder.map(|holder| holder.owner);
+        owner.ok_or(Error::NotOwner(match seen.mode {
+            None => Ownership::NeverHeld,
+            Some(_) => Ownership::HeldByAnother,
+        }))
+    }
+}
+
+fn released(name: LockName, owner: Owner) -> Release {
+    Release {
+        name,
+        mode: Mode::Exclusive,
+        owner,
+        request_id: None,
+    }
+}
+
+#[tonic::async_trait]
+impl StateLock for StateLockService {
+    async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
+        let account = account(request.extensions());
+        let holder = self.acquire(&account, request.get_ref()).await;
+        let holder = holder.map_err(|error| (self.door.status)(&error))?;
+        Ok(Response::new(LockResponse {
+            holder: holder.unwrap_or_default(),
+        }))
+    }
+
+    async fn unlock(
+        &self,
+        request: Request<UnlockRequest>,
+    ) -> Result<Response<UnlockResponse>, Status> {
+        let account = account(request.extensions());
+        let released = self.release(&account, request.get_ref()).await;
+        released.map_err(|error| (self.door.status)(&error))?;
+        Ok(Response::new(UnlockResponse {}))
+    }
+}

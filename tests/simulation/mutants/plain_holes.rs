@@ -1,0 +1,69 @@
+//! Breakages of what the scripts of an exclusive lock do in their most frequent cases, which stand
+//! by themselves.
+
+use lockkeeper_store::script::catalog::{LOCK_ACQUIRE, LOCK_RELEASE};
+
+use super::Hole;
+
+pub(super) const PLAIN_HOLES: [Hole; 10] = [
+    Hole {
+        name: "a first acquire does not look whether the lock is free",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "if left == -2 and not ARGV[6] then",
+        put: "if not ARGV[6] then",
+    },
+    Hole {
+        name: "the token of a first acquire is a constant",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "    end\n    return token\n",
+        put: "    end\n    return '7'\n",
+    },
+    Hole {
+        name: "a step of the counter goes nowhere",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "token = call('incrby', counter, step)",
+        put: "token = tonumber(expected) - step",
+    },
+    Hole {
+        name: "a token is told before it is compared with what was expected",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "if token ~= tonumber(expected) or token >= 9007199254740991 then",
+        put: "if false then",
+    },
+    Hole {
+        name: "a last release does not look at the owner",
+        scripts: &[&LOCK_RELEASE],
+        taken: "    is_own = false\n",
+        put: "    is_own, count = true, '1'\n",
+    },
+    Hole {
+        name: "a first acquire of a held lock is answered as if it were free",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "return {0, left, 0, newest}",
+        put: "return newest",
+    },
+    Hole {
+        name: "one more hold of a plain acquire is not counted",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "      call('hset', lock, owner, count)\n",
+        put: "",
+    },
+    Hole {
+        name: "one more hold of a plain acquire does not keep the note",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "      call('pexpire', note, left)\n",
+        put: "",
+    },
+    Hole {
+        name: "a release of one of several holds takes all",
+        scripts: &[&LOCK_RELEASE],
+        taken: "return {1, call('hincrby', lock, owner, -1), left}",
+        put: "return {1, count - call('del', lock), left}",
+    },
+    Hole {
+        name: "a last release tells nobody",
+        scripts: &[&LOCK_RELEASE],
+        taken: "    call('publish', KEYS[3], '0')\n",
+        put: "",
+    },
+];
