@@ -149,7 +149,7 @@ async fn a_leader_holds_redisson_s_fair_lock_and_a_redisson_holder_is_no_leader(
         match events.message().await.unwrap().unwrap().event.unwrap() {
             Event::Waiting(_) => {}
             Event::Elected(_) => break,
-            other => panic!("{other:?}"),
+            other @ Event::NotElected(_) => panic!("{other:?}"),
         }
     }
     expect_held(&java, Kind::Fair).await;
