@@ -7,8 +7,8 @@ use futures::future::join_all;
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Acquire, Answer, Campaign, ElectionValue, Grant, Lease, LockName, Mode, Notice, Observed,
-    OnDisconnect, Operation, Owner, Proclaim, Reason, Release, RequestYield, Stream, Transfer,
+    Answer, Campaign, ElectionValue, Grant, LockName, Mode, Notice, Observed, OnDisconnect,
+    Operation, Owner, Proclaim, Reason, Release, RequestYield, Stream, Transfer,
 };
 use parking_lot::Mutex;
 use rand::RngExt as _;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ledger::Proclaimed,
-    mutants::Mutant,
+    mutants::{Mutant, Story},
     plan::{Dice, Plan, millis, pick},
     run::paused,
     scenario::{self, Outcome, expect_all, expect_noticed, plan_without_operators},
@@ -40,7 +40,7 @@ fn no_seed_has_two_leaders_or_hides_a_term() {
 
 #[test]
 fn an_election_that_is_broken_on_purpose_is_noticed() {
-    expect_noticed(Mutant::all_of_elections(), MUTANT_SEEDS, run);
+    expect_noticed(Story::Elections.mutants(), MUTANT_SEEDS, run);
 }
 
 fn run(seed: u64, mutant: Mutant) -> Outcome<usize> {
@@ -144,20 +144,11 @@ fn in_order(proclaimed: &[Proclaimed], seen: &[Observed]) -> Outcome<usize> {
 async fn campaign_again(world: World, reigns: Reigns, number: u64, mut dice: Dice) {
     let mut round = 0;
     while !world.healed.is_cancelled() {
-        sleep(world.plan.pause.mul_f64(dice.random_range(0.05..2.0))).await;
-        let Some(node) = world.node(&mut dice) else {
-            continue;
-        };
-        let lease = Lease::new(pick(&mut dice, &world.plan.leases), &world.limits).unwrap();
         let on_disconnect = pick(&mut dice, &[OnDisconnect::Keep, OnDisconnect::Release]);
-        let client = "simulation".to_owned();
-        let Ok(opened) =
-            node.coordinator
-                .open(Account::default(), Some(lease), client, on_disconnect)
-        else {
+        let session = scenario::session(&world, on_disconnect, &mut dice).await;
+        let Some((node, stream)) = session else {
             continue;
         };
-        let stream = opened.stream;
         let owner =
             Owner::in_session(stream.id().clone(), &number.to_string(), &world.limits).unwrap();
         let mut past = None;
@@ -168,7 +159,7 @@ async fn campaign_again(world: World, reigns: Reigns, number: u64, mut dice: Dic
                 break;
             };
             let from = Instant::now();
-            let work = lease.get().mul_f64(dice.random_range(0.0..2.0));
+            let work = stream.lease().mul_f64(dice.random_range(0.0..2.0));
             let terms = (past.replace(grant.fencing_token), grant.fencing_token);
             let is_held = lead(&world, &node, (&stream, &owner), terms, &value, work).await;
             reigns
@@ -241,22 +232,8 @@ async fn elected(
     value: &str,
     dice: &mut Dice,
 ) -> Option<Grant> {
-    let acquire = Acquire {
-        name: name(world),
-        mode: Mode::Fair,
-        owner: owner.clone(),
-        lease: None,
-        wait: None,
-        request_id: None,
-        min_replica_acks: 0,
-        note: None,
-        hold_at_least: None,
-        lock_delay: None,
-        account: Account::default(),
-        end_on_deadlock: false,
-    };
     let campaign = Operation::Campaign(Campaign {
-        acquire,
+        acquire: scenario::acquire(world, NAME, Mode::Fair, owner, None),
         wait: Some(millis(dice.random_range(0..8000))),
         value: ElectionValue::parse(value).unwrap(),
     });

@@ -18,7 +18,7 @@ use rand::RngExt as _;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    mutants::Mutant,
+    mutants::{Mutant, Story},
     plan::{Dice, Plan, millis},
     run::paused,
     scenario::{self, Outcome, expect_all, expect_noticed, plan_without_operators},
@@ -41,7 +41,7 @@ fn no_seed_opens_a_latch_early_or_never() {
 
 #[test]
 fn a_latch_that_is_broken_on_purpose_is_noticed() {
-    expect_noticed(Mutant::all_of_latches(), MUTANT_SEEDS, run);
+    expect_noticed(Story::Latches.mutants(), MUTANT_SEEDS, run);
 }
 
 fn run(seed: u64, mutant: Mutant) -> Outcome<()> {

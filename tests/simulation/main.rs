@@ -10,6 +10,7 @@
 
 mod checker;
 mod clients;
+mod deadlock;
 mod election;
 mod faulty_host;
 mod history;
@@ -21,6 +22,7 @@ mod negotiation;
 mod notes;
 mod permits;
 mod plan;
+mod preemption;
 mod run;
 mod scenario;
 mod trace;

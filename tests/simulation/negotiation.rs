@@ -5,11 +5,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Acquire, Answer, Claim, Grant, Lease, LockName, Mode, Notice, Offer, OnDisconnect, Operation,
-    Owner, Release, Stream,
+    Answer, Claim, Grant, Lease, LockName, Mode, Notice, Offer, OnDisconnect, Operation, Owner,
+    Release, Stream,
 };
 use lockkeeper_store::host::Value;
 use parking_lot::Mutex;
@@ -20,8 +19,8 @@ use tokio::{
 };
 
 use super::{
-    mutants::Mutant,
-    plan::{Dice, Plan, millis, pick},
+    mutants::{Mutant, Story},
+    plan::{Dice, Plan, millis},
     run::paused,
     scenario::{self, Outcome, expect_all, expect_noticed, plan_without_operators},
     world::{Node, World},
@@ -74,7 +73,7 @@ fn no_seed_ends_a_delay_early_or_has_two_holders() {
 
 #[test]
 fn a_negotiation_that_is_broken_on_purpose_is_noticed() {
-    expect_noticed(Mutant::all_of_negotiations(), MUTANT_SEEDS, run);
+    expect_noticed(Story::Negotiations.mutants(), MUTANT_SEEDS, run);
 }
 
 /// Returns how many grants were claimed, held at least, and delayed.
@@ -143,21 +142,15 @@ fn in_turn(reigns: &[Reign]) -> Outcome<()> {
 async fn live_again(world: World, shared: Arc<Shared>, number: u64, mut dice: Dice) {
     let mut round = 0;
     while !world.healed.is_cancelled() {
-        sleep(world.plan.pause.mul_f64(dice.random_range(0.05..2.0))).await;
-        let Some(node) = world.node(&mut dice) else {
+        let session = scenario::session(&world, OnDisconnect::Keep, &mut dice).await;
+        let Some((node, stream)) = session else {
             continue;
         };
-        let lease = Lease::new(pick(&mut dice, &world.plan.leases), &world.limits).unwrap();
-        let (account, client) = (Account::default(), "simulation".to_owned());
-        let opened = node
-            .coordinator
-            .open(account, Some(lease), client, OnDisconnect::Keep);
-        let Ok(opened) = opened else { continue };
         let life = Life {
             world: &world,
             shared: &shared,
             node,
-            stream: opened.stream,
+            stream,
         };
         for _ in 0..dice.random_range(1..5) {
             round += 1;
@@ -184,20 +177,8 @@ impl Life<'_> {
             0 => Some(Lease::new(millis(dice.random_range(100..max)), &self.world.limits).unwrap()),
             _ => None,
         };
-        let mut acquire = Acquire {
-            name: self.name(),
-            mode: Mode::Exclusive,
-            owner: owner.clone(),
-            lease: None,
-            wait: Some(millis(dice.random_range(0..4000))),
-            request_id: None,
-            min_replica_acks: 0,
-            note: None,
-            hold_at_least: None,
-            lock_delay: None,
-            account: Account::default(),
-            end_on_deadlock: false,
-        };
+        let wait = Some(millis(dice.random_range(0..4000)));
+        let mut acquire = scenario::acquire(self.world, NAME, Mode::Exclusive, owner, wait);
         let mut asked = Instant::now();
         let (answer, claimed) = if dice.random() {
             let mut tickets = self.shared.tickets.subscribe();

@@ -16,7 +16,7 @@ use rand::RngExt as _;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    mutants::Mutant,
+    mutants::{Mutant, Story},
     plan::{Dice, Plan, happens, millis, pick},
     run::paused,
     scenario::{Outcome, ask, expect_all, expect_noticed, plan_without_operators},
@@ -38,7 +38,7 @@ fn no_seed_holds_more_permits_than_there_are() {
 
 #[test]
 fn a_semaphore_that_is_broken_on_purpose_is_noticed() {
-    expect_noticed(Mutant::all_of_permits(), MUTANT_SEEDS, run);
+    expect_noticed(Story::Permits.mutants(), MUTANT_SEEDS, run);
 }
 
 #[test]

@@ -1,18 +1,21 @@
 //! What the scenarios share that have no history: semaphores, latches,
 //! elections and negotiations among the same incidents.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use lockkeeper_access::Account;
-use lockkeeper_coordinator::{Answer, Operation, Reply};
-use tokio::sync::mpsc;
+use lockkeeper_coordinator::{
+    Acquire, Answer, Lease, LockName, Mode, OnDisconnect, Operation, Owner, Reply, Stream,
+};
+use rand::RngExt as _;
+use tokio::{sync::mpsc, time::sleep};
 
 use super::{
     mutants::Mutant,
     number,
-    plan::{Incident, Plan},
+    plan::{Dice, Incident, Plan, pick},
     say,
-    world::Node,
+    world::{Node, World},
 };
 
 const SEEDS: u64 = 2000;
@@ -57,6 +60,47 @@ pub(crate) fn plan_without_operators(seed: u64) -> Plan {
     plan.incidents
         .retain(|(_, incident)| !matches!(incident, Incident::Delete(_) | Incident::Flush));
     plan
+}
+
+/// A session at some coordinator, after a pause. None if no coordinator takes it.
+pub(crate) async fn session(
+    world: &World,
+    on_disconnect: OnDisconnect,
+    dice: &mut Dice,
+) -> Option<(Arc<Node>, Stream)> {
+    sleep(world.plan.pause.mul_f64(dice.random_range(0.05..2.0))).await;
+    let node = world.node(dice)?;
+    let lease = Lease::new(pick(dice, &world.plan.leases), &world.limits).unwrap();
+    let (account, client) = (Account::default(), "simulation".to_owned());
+    let opened = node
+        .coordinator
+        .open(account, Some(lease), client, on_disconnect);
+    let stream = opened.ok()?.stream;
+    Some((node, stream))
+}
+
+/// An acquire that asks for nothing but the lock.
+pub(crate) fn acquire(
+    world: &World,
+    name: &str,
+    mode: Mode,
+    owner: &Owner,
+    wait: Option<Duration>,
+) -> Acquire {
+    Acquire {
+        name: LockName::parse(name, &world.limits).unwrap(),
+        mode,
+        owner: owner.clone(),
+        lease: None,
+        wait,
+        request_id: None,
+        min_replica_acks: 0,
+        note: None,
+        hold_at_least: None,
+        lock_delay: None,
+        account: Account::default(),
+        end_on_deadlock: false,
+    }
 }
 
 /// The last answer, or none if the coordinator is gone.

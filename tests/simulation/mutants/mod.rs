@@ -7,6 +7,7 @@ mod holes;
 mod native_holes;
 mod negotiation_holes;
 mod plain_holes;
+mod preemption_holes;
 
 use std::sync::LazyLock;
 
@@ -19,22 +20,15 @@ use lockkeeper_store::script::catalog;
 pub(crate) use native_holes::{NativeHole, Owed};
 use negotiation_holes::NEGOTIATION_HOLES;
 use plain_holes::PLAIN_HOLES;
+use preemption_holes::{DEADLOCK_HOLES, PREEMPTION_HOLES};
 
 /// What is broken in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// Nothing.
     None,
-    /// A script with some of its text replaced.
-    Script(usize),
-    /// The same of a semaphore's.
-    Permits(usize),
-    /// The same of a latch's.
-    Latch(usize),
-    /// The same of an election's.
-    Election(usize),
-    /// The same of what is negotiated.
-    Negotiation(usize),
+    /// A script with some of its text replaced: which hole of a story.
+    Script(Story, usize),
     /// A store that confirms subscriptions that it has not made.
     Deaf,
     /// A store that does something else than commands without a script say.
@@ -49,62 +43,38 @@ struct Hole {
     put: &'static str,
 }
 
-static SCRIPTS: LazyLock<Vec<Vec<Script>>> = LazyLock::new(|| holes().map(Hole::scripts).collect());
-
-static PERMIT_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
-    LazyLock::new(|| PERMIT_HOLES.iter().map(Hole::scripts).collect());
-
-static LATCH_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
-    LazyLock::new(|| LATCH_HOLES.iter().map(Hole::scripts).collect());
-
-static ELECTION_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
-    LazyLock::new(|| ELECTION_HOLES.iter().map(Hole::scripts).collect());
-
-static NEGOTIATION_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
-    LazyLock::new(|| NEGOTIATION_HOLES.iter().map(Hole::scripts).collect());
-
-/// Those of the locks in a plan.
-fn holes() -> impl Iterator<Item = &'static Hole> {
-    HOLES.iter().chain(&PLAIN_HOLES)
+/// Where a hole shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Story {
+    Locks,
+    Permits,
+    Latches,
+    Elections,
+    Negotiations,
+    Preemptions,
+    Deadlocks,
 }
+
+static SCRIPTS: LazyLock<Vec<Vec<Vec<Script>>>> = LazyLock::new(|| {
+    let of_story = |story: Story| story.holes().map(Hole::scripts).collect();
+    Story::ALL.map(of_story).into()
+});
 
 // === impl Mutant ===
 
 impl Mutant {
-    /// Those of semaphores.
-    pub(crate) fn all_of_permits() -> impl Iterator<Item = Self> {
-        (0..PERMIT_HOLES.len()).map(Self::Permits)
-    }
-
-    /// Those of latches.
-    pub(crate) fn all_of_latches() -> impl Iterator<Item = Self> {
-        (0..LATCH_HOLES.len()).map(Self::Latch)
-    }
-
-    /// Those of elections.
-    pub(crate) fn all_of_elections() -> impl Iterator<Item = Self> {
-        (0..ELECTION_HOLES.len()).map(Self::Election)
-    }
-
-    /// Those of what is negotiated.
-    pub(crate) fn all_of_negotiations() -> impl Iterator<Item = Self> {
-        (0..NEGOTIATION_HOLES.len()).map(Self::Negotiation)
-    }
-
     /// All of them, but for those with scenarios of their own.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Deaf];
         all.extend(NativeHole::ALL.map(Self::Native));
-        all.extend((0..holes().count()).map(Self::Script));
+        all.extend(Story::Locks.mutants());
         all
     }
 
     /// Breakages that break nothing, because a script has no such text. To be asked before any of
     /// them is run: a run would not tell.
     pub(crate) fn without_effect() -> Vec<String> {
-        let counters = PERMIT_HOLES.iter().chain(&LATCH_HOLES);
-        let others = ELECTION_HOLES.iter().chain(&NEGOTIATION_HOLES);
-        let all = holes().chain(counters).chain(others);
+        let all = Story::ALL.into_iter().flat_map(Story::holes);
         all.flat_map(Hole::not_found).collect()
     }
 
@@ -113,11 +83,7 @@ impl Mutant {
             Self::None => "nothing is broken",
             Self::Deaf => "the store forgets to subscribe",
             Self::Native(hole) => hole.name(),
-            Self::Script(hole) => holes().nth(hole).map_or("none", |it| it.name),
-            Self::Permits(hole) => PERMIT_HOLES[hole].name,
-            Self::Latch(hole) => LATCH_HOLES[hole].name,
-            Self::Election(hole) => ELECTION_HOLES[hole].name,
-            Self::Negotiation(hole) => NEGOTIATION_HOLES[hole].name,
+            Self::Script(story, hole) => story.holes().nth(hole).map_or("none", |it| it.name),
         }
     }
 
@@ -125,17 +91,45 @@ impl Mutant {
     pub(crate) fn script(self, name: &str) -> Option<&'static Script> {
         let named = |script: &&Script| script.name == name;
         match self {
-            Self::Script(hole) => SCRIPTS[hole].iter().find(named),
-            Self::Permits(hole) => PERMIT_SCRIPTS[hole].iter().find(named),
-            Self::Latch(hole) => LATCH_SCRIPTS[hole].iter().find(named),
-            Self::Election(hole) => ELECTION_SCRIPTS[hole].iter().find(named),
-            Self::Negotiation(hole) => NEGOTIATION_SCRIPTS[hole].iter().find(named),
+            Self::Script(story, hole) => SCRIPTS[story as usize][hole].iter().find(named),
             Self::None | Self::Deaf | Self::Native(_) => None,
         }
     }
 
     pub(crate) fn forgets_to_subscribe(self) -> bool {
         self == Self::Deaf
+    }
+}
+
+// === impl Story ===
+
+impl Story {
+    const ALL: [Self; 7] = [
+        Self::Locks,
+        Self::Permits,
+        Self::Latches,
+        Self::Elections,
+        Self::Negotiations,
+        Self::Preemptions,
+        Self::Deadlocks,
+    ];
+
+    fn holes(self) -> impl Iterator<Item = &'static Hole> {
+        let (first, more): (&[Hole], &[Hole]) = match self {
+            Self::Locks => (&HOLES, &PLAIN_HOLES),
+            Self::Permits => (&PERMIT_HOLES, &[]),
+            Self::Latches => (&LATCH_HOLES, &[]),
+            Self::Elections => (&ELECTION_HOLES, &[]),
+            Self::Negotiations => (&NEGOTIATION_HOLES, &[]),
+            Self::Preemptions => (&PREEMPTION_HOLES, &[]),
+            Self::Deadlocks => (&DEADLOCK_HOLES, &[]),
+        };
+        first.iter().chain(more)
+    }
+
+    /// Its breakages.
+    pub(crate) fn mutants(self) -> impl Iterator<Item = Mutant> {
+        (0..self.holes().count()).map(move |hole| Mutant::Script(self, hole))
     }
 }
 

@@ -1,0 +1,186 @@
+//! Clients that take several locks in one order, among the same incidents, and never hear of a
+//! deadlock; and then two that wait for each other, and soon hear of one.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_coordinator::{
+    Answer, Mode, NotGranted, OnDisconnect, Operation, Owner, Release, Stream, WaitEnd,
+};
+use parking_lot::Mutex;
+use rand::RngExt as _;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    mutants::{Mutant, Story},
+    plan::{Dice, Plan, millis},
+    run::paused,
+    scenario::{self, Outcome, expect_all, expect_noticed, plan_without_operators},
+    world::{Node, World},
+};
+
+const MUTANT_SEEDS: u64 = 1500;
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const CLIENTS: u64 = 5;
+
+/// How soon a deadlock is named where a call of the store takes no time.
+const NAMED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Calls of the store one after the other until then.
+const CALLS: u32 = 12;
+
+/// A session and its only owner.
+struct Task<'a> {
+    world: &'a World,
+    node: Arc<Node>,
+    stream: Stream,
+    owner: Owner,
+}
+
+#[test]
+fn no_seed_names_a_deadlock_that_is_none() {
+    let seen = expect_all(run);
+    assert!(seen.iter().any(|it| *it), "none was over two coordinators");
+}
+
+#[test]
+fn a_look_for_deadlocks_that_is_broken_on_purpose_is_noticed() {
+    expect_noticed(Story::Deadlocks.mutants(), MUTANT_SEEDS, run);
+}
+
+fn run(seed: u64, mutant: Mutant) -> Outcome<bool> {
+    paused(live(plan_without_operators(seed), mutant))
+}
+
+/// Returns whether the deadlock at the end was over two coordinators.
+async fn live(plan: Plan, mutant: Mutant) -> Outcome<bool> {
+    let world = World::new(plan, mutant);
+    let wrong = Arc::new(Mutex::new(Vec::new()));
+    let clients = (0..CLIENTS).map(|number| {
+        let (world, wrong) = (world.clone(), Arc::clone(&wrong));
+        let dice = world.plan.dice(9000 + number);
+        spawn_detached("ordered", take_in_order(world, wrong, dice))
+    });
+    let clients: Vec<_> = clients.collect();
+    world.run_incidents().await;
+    let healing = world.plan.lease_max() * 8 + Duration::from_secs(60);
+    if timeout(healing, join_all(clients)).await.is_err() {
+        return Err("a client does not come to an end".to_owned());
+    }
+    if let Some(wrong) = wrong.lock().pop() {
+        return Err(wrong);
+    }
+    sleep(world.plan.lease_max() * 2).await;
+    deadlock(&world).await
+}
+
+/// Opens one session after the other, and takes a few locks in each, always in the same order.
+async fn take_in_order(world: World, wrong: Arc<Mutex<Vec<String>>>, mut dice: Dice) {
+    while !world.healed.is_cancelled() {
+        let Some(task) = Task::begin(&world, &mut dice).await else {
+            continue;
+        };
+        for _ in 0..dice.random_range(1..4) {
+            for name in NAMES {
+                if dice.random_ratio(1, 3) {
+                    continue;
+                }
+                let wait = millis(dice.random_range(0..6000));
+                match task.acquire(name, wait).await {
+                    Some(true) => sleep(millis(dice.random_range(0..2500))).await,
+                    Some(false) => {}
+                    None => {
+                        let node = task.node.number;
+                        wrong
+                            .lock()
+                            .push(format!("a deadlock that is none, at {node}"));
+                    }
+                }
+            }
+            for name in NAMES {
+                task.release(name).await;
+            }
+        }
+        let _ = timeout(world.plan.lease_max(), task.stream.close()).await;
+    }
+}
+
+/// Two tasks wait for each other, at two coordinators if there are two.
+async fn deadlock(world: &World) -> Outcome<bool> {
+    let mut dice = world.plan.dice(9999);
+    let mut tasks: Vec<Task<'_>> = Vec::new();
+    while tasks.len() < 2 {
+        let Some(task) = Task::begin(world, &mut dice).await else {
+            continue;
+        };
+        let is_other = |it: &Task<'_>| it.node.number != task.node.number;
+        if world.plan.nodes == 1 || tasks.iter().all(is_other) {
+            tasks.push(task);
+        }
+    }
+    let patience = Duration::from_secs(60);
+    for (task, name) in tasks.iter().zip(NAMES) {
+        if task.acquire(name, patience).await != Some(true) {
+            return Err(format!("{name} is not free at the end"));
+        }
+    }
+    let asked = Instant::now();
+    let ends = tasks.iter().zip([NAMES[1], NAMES[0]]);
+    let ends = join_all(ends.map(|(task, name)| async move {
+        let end = task.acquire(name, patience).await;
+        // The one that is told gives way to the other one.
+        for name in NAMES {
+            task.release(name).await;
+        }
+        (end, asked.elapsed())
+    }));
+    let ends = ends.await;
+    let allowed = NAMED_WITHIN + world.plan.latency * 2 * CALLS;
+    match ends.iter().find(|(end, _)| end.is_none()) {
+        Some((_, after)) if *after <= allowed => Ok(tasks[0].node.number != tasks[1].node.number),
+        Some((_, after)) => Err(format!("a deadlock is named after {after:?}")),
+        None => Err(format!("a deadlock is not seen: {ends:?}")),
+    }
+}
+
+// === impl Task ===
+
+impl<'a> Task<'a> {
+    async fn begin(world: &'a World, dice: &mut Dice) -> Option<Self> {
+        let (node, stream) = scenario::session(world, OnDisconnect::Keep, dice).await?;
+        let owner = Owner::in_session(stream.id().clone(), "task", &world.limits).unwrap();
+        Some(Self {
+            world,
+            node,
+            stream,
+            owner,
+        })
+    }
+
+    /// Whether the lock was granted; none if the wait ended in a deadlock.
+    async fn acquire(&self, name: &str, wait: Duration) -> Option<bool> {
+        let mut acquire =
+            scenario::acquire(self.world, name, Mode::Exclusive, &self.owner, Some(wait));
+        acquire.end_on_deadlock = true;
+        match scenario::ask(&self.node, Operation::Acquire(acquire)).await {
+            Some(Answer::Granted(delivery)) => Some(delivery.take().is_ok()),
+            Some(Answer::NotGranted(NotGranted {
+                why: WaitEnd::Deadlock,
+                ..
+            })) => None,
+            _ => Some(false),
+        }
+    }
+
+    async fn release(&self, name: &str) {
+        let release = scenario::acquire(self.world, name, Mode::Exclusive, &self.owner, None);
+        let release = Operation::Release(Release {
+            name: release.name,
+            mode: Mode::Exclusive,
+            owner: self.owner.clone(),
+            request_id: None,
+        });
+        scenario::ask(&self.node, release).await;
+    }
+}
