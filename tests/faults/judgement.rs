@@ -58,10 +58,11 @@ impl Outcome<'_> {
     pub(crate) fn line(&self) -> String {
         let (row, it) = (self.row, &self.findings);
         let lateness = self.bounds.lateness;
-        let [outage, back, one, late, in_all] = [
+        let [outage, back, one, leaderless, late, in_all] = [
             it.outage,
             it.back,
             it.outage_of_one,
+            self.ring.terms.leaderless(),
             lateness.most,
             lateness.total,
         ]
@@ -78,7 +79,7 @@ impl Outcome<'_> {
             format!("tokens={}", it.tokens.len() + it.twins.len()),
             format!("stuck={} silent={}", it.stuck.len(), it.silent.len()),
             format!("unaware={}", it.unaware.len()),
-            format!("| outage={outage} back={back} one={one}"),
+            format!("| outage={outage} back={back} one={one} leaderless={leaderless}"),
             format!("| machine late={late} in all={in_all}"),
         ]
         .join(" ")
@@ -163,6 +164,8 @@ impl Outcome<'_> {
         always.extend(it.tokens.iter().cloned());
         if row.promise != Promise::TwoStores {
             always.extend(it.unaware.iter().cloned());
+            let keeps_all = row.promise == Promise::Exclusion;
+            always.extend(self.ring.terms.problems(keeps_all));
         }
         in_time.extend(it.stuck.iter().chain(&it.silent).cloned());
         if it.outage > row.outage_max + late {
@@ -170,6 +173,10 @@ impl Outcome<'_> {
         }
         if it.outage_of_one > row.outage_of_one_max + late {
             in_time.push(format!("no grant of a lock for {:?}", it.outage_of_one));
+        }
+        let leaderless = self.ring.terms.leaderless();
+        if leaderless > row.outage_of_one_max + late {
+            in_time.push(format!("no leader for {leaderless:?}"));
         }
         // Calls and leases end by the clock.
         if it.failed > 0 && !row.may_fail {

@@ -15,6 +15,7 @@ use tonic::Code;
 
 use crate::{
     history::{Attempt, History, Log, Name, What},
+    kinds::Terms,
     line::Line,
     link::{Came, Link},
     witness::Witness,
@@ -37,6 +38,8 @@ pub(crate) struct Ring {
     pub(crate) history: History,
     /// What the users of all kinds do and are answered.
     pub(crate) kinds: Log<Line>,
+    /// What candidates and observers of the election say.
+    pub(crate) terms: Terms,
     pub(crate) witness: Witness,
     /// Where the coordinators are. A contender begins at one and goes on at the others.
     pub(crate) coordinators: Vec<SocketAddr>,
@@ -81,6 +84,7 @@ impl Ring {
         Self {
             history: History::begin(),
             kinds: Log::begin(),
+            terms: Terms::default(),
             witness: Witness::of(NAMES),
             coordinators,
             failures: Mutex::default(),

@@ -75,12 +75,12 @@ impl User {
     }
 
     /// Another one each time.
-    fn owner(&mut self) -> String {
+    pub(super) fn owner(&mut self) -> String {
         let number = self.next();
         format!("{}-{number}", self.name)
     }
 
-    async fn acquire<'a>(
+    pub(super) async fn acquire<'a>(
         &mut self,
         session: &Session,
         kind: &'static str,

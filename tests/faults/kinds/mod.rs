@@ -1,9 +1,13 @@
 //! Programs that use every kind of lock through the official client, beside the contenders. What
 //! they do and are answered is kept as lines; `tests/porcupine` judges it.
 
+mod election;
 mod latch;
 mod locks;
 mod semaphore;
 mod user;
 
-pub(crate) use self::user::{User, prepare, uses};
+pub(crate) use self::{
+    election::Terms,
+    user::{User, prepare, uses},
+};

@@ -34,6 +34,8 @@ pub(crate) enum Use {
     LatchSet,
     LatchCount,
     LatchAwait,
+    Lead,
+    Observe,
 }
 
 /// A program that uses one kind again and again.
@@ -68,6 +70,8 @@ pub(crate) fn uses(kind: Kind) -> Vec<Use> {
         uses.extend([Use::Semaphore; 3]);
         uses.extend([Use::LatchSet, Use::LatchCount, Use::LatchCount]);
         uses.push(Use::LatchAwait);
+        uses.extend([Use::Lead; 3]);
+        uses.extend([Use::Observe; 2]);
     }
     uses
 }
@@ -144,6 +148,8 @@ impl User {
             Use::LatchSet => self.set_latch(session).await,
             Use::LatchCount => self.count_down(session).await,
             Use::LatchAwait => self.await_latch(session).await,
+            Use::Lead => self.lead(session).await,
+            Use::Observe => self.observe().await,
         }
     }
 
