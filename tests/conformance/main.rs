@@ -2,6 +2,7 @@
 //! `clients/conformance.md`. `CONFORMANCE_LANGUAGES` names the languages, by default `rust`.
 
 mod contention;
+mod deadlock;
 mod driver_process;
 mod ledger;
 mod messages;
@@ -49,13 +50,17 @@ fn main() {
         let languages = languages.clone();
         move || trial::contention(&languages).map_err(|it| Failed::from(format!("{it:#}")))
     });
+    let deadlock = Trial::test("deadlock", {
+        let languages = languages.clone();
+        move || trial::deadlock(&languages).map_err(|it| Failed::from(format!("{it:#}")))
+    });
     let speed = Trial::test("speed", {
         let languages = languages.clone();
         move || speed::measure(&languages).map_err(|it| Failed::from(format!("{it:#}")))
     });
     // It proves nothing on a busy machine.
     let speed = speed.with_ignored_flag(true);
-    let trials = trials.chain(wrong).chain([contention, speed]);
+    let trials = trials.chain(wrong).chain([contention, deadlock, speed]);
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     if !arguments.list {
         table.print();

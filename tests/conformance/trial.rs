@@ -9,7 +9,9 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{contention::contend, driver_process::Driver, real, scripted::Scenario, stage::Stage};
+use crate::{
+    contention::contend, deadlock, driver_process::Driver, real, scripted::Scenario, stage::Stage,
+};
 
 /// A scenario that fails while the machine wakes its threads later than this proves nothing.
 const LATE_MAX: Duration = Duration::from_millis(100);
@@ -99,6 +101,11 @@ pub(crate) fn real(language: &Language, scenario: real::Scenario) -> Result<()> 
 /// Runs the contention of all languages.
 pub(crate) fn contention(languages: &[Language]) -> Result<()> {
     judged(|runtime| runtime.block_on(contend(languages)))
+}
+
+/// Runs the deadlock of all languages.
+pub(crate) fn deadlock(languages: &[Language]) -> Result<()> {
+    judged(|runtime| runtime.block_on(deadlock::deadlock(languages)))
 }
 
 /// Runs something anew if it failed while the machine was starved.
