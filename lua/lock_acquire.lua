@@ -46,7 +46,7 @@ elseif left and left > 0 then
   if newest and newest > 0 and newest < 9007199254740991 then
     if not ARGV[6] then
       local fields = call('hmget', lock, owner, 'mode')
-      if not fields[1] and not fields[2] and call('exists', note) == 0 then
+      if not fields[1] and not fields[2] and redis.pcall('exists', note) == 0 then
         return {0, left, 0, newest}
       end
     elseif call('hlen', lock) == 1 and call('hget', lock, owner) == ARGV[6] then
@@ -54,7 +54,7 @@ elseif left and left > 0 then
       left = math.max(left, tonumber(lease))
       call('hset', lock, owner, count)
       call('pexpire', lock, left)
-      call('pexpire', note, left)
+      redis.pcall('pexpire', note, left)
       return {1, count, newest, left, newest}
     end
   end

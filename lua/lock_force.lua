@@ -74,11 +74,12 @@ end
 -- full store allows.
 if not mode then
   publish_to(publish, KEYS[3], ARGV[2])
-  redis.call('unlink', lock, note_key(counter))
+  redis.call('unlink', lock)
 else
   publish_to(publish, KEYS[9], ARGV[3])
-  redis.call('unlink', lock, KEYS[7], note_key(counter), unpack(gone))
+  redis.call('unlink', lock, KEYS[7], unpack(gone))
 end
+redis.pcall('unlink', note_key(counter))
 if grace > 0 then
   -- To all others, also to Redisson, it is a lock that strangers hold alone.
   if number > #holders / 3 then

@@ -46,7 +46,7 @@ if not KEYS[4] and call('hlen', lock) == 1 then
       left = math.max(left, tonumber(ARGV[3]))
       call('pexpire', lock, left)
       -- As in lib/note.lua.
-      call('pexpire', 'lockkeeper_note' .. string.sub(counter, #'redisson_lock_token' + 1), left)
+      redis.pcall('pexpire', 'lockkeeper_note' .. string.sub(counter, #'redisson_lock_token' + 1), left)
       return {1, call('hincrby', lock, owner, -1), left}
     end
   end

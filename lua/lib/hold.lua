@@ -16,11 +16,12 @@ local function drop_hold(lock, counter, hold, ttl, wake, undoes)
     if least and least > now_millis() then
       redis.call('pexpire', lock, string.format('%.0f', least - now_millis()))
       redis.call('hdel', lock, owner, delay_mark(owner))
-      redis.call('unlink', note_key(counter))
+      redis.pcall('unlink', note_key(counter))
       return 0
     end
     wake()
-    redis.call('del', lock, note_key(counter))
+    redis.call('del', lock)
+    redis.pcall('unlink', note_key(counter))
     return 0
   end
   if ttl < 0 then

@@ -2,6 +2,9 @@
 -- Redisson counts the fields of a lock's hash: owner, serial of the grant, and text. It has the
 -- hold's time to live. A note of another owner or grant than the present one is not shown: a release
 -- by Redisson leaves it to its time to live.
+--
+-- No script names the key of a note among its KEYS, so a cluster refuses it while the slot moves and
+-- the key is missing. Hence PCALL: then there is no note.
 
 -- Longer ones are not ours.
 local NOTE_BYTES_MAX = 4096
@@ -59,14 +62,14 @@ end
 
 -- Makes a note live as long as its grant. Returns 1, or 0 if there is none.
 local function extend_note(key, lease)
-  return redis.call('pexpire', key, string.format('%.0f', lease))
+  return redis.pcall('pexpire', key, string.format('%.0f', lease)) == 1 and 1 or 0
 end
 
 -- Writes the note of a grant. Without a text, the one that it has stays.
 local function write_note(key, owner, serial, text, lease)
   if text then
-    redis.call('unlink', key)
-    redis.call('hset', key, 'note', text, 'owner', owner, 'serial', string.format('%.0f', serial))
+    redis.pcall('unlink', key)
+    redis.pcall('hset', key, 'note', text, 'owner', owner, 'serial', string.format('%.0f', serial))
   end
   extend_note(key, lease)
 end

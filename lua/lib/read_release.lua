@@ -41,12 +41,14 @@ local function drop_read_hold(keys, owner, hold, lease, publish, message, now, w
   end
   if redis.call('hlen', lock) == 2 then
     publish_to(publish, channel, message)
-    redis.call('unlink', lock, readers, newest, note)
+    redis.call('unlink', lock, readers, newest)
+    redis.pcall('unlink', note)
     return 0, 0
   end
   redis.call('hdel', lock, owner)
   redis.call('zrem', readers, owner)
-  redis.call('del', newest, note)
+  redis.call('del', newest)
+  redis.pcall('unlink', note)
   if redis.call('hget', lock, 'mode') == 'write' then
     return 0, 0
   end

@@ -82,7 +82,7 @@ local function drop_write_hold(lock, counter, owner, count, ttl, channel, publis
   end
   wake()
   redis.call('hdel', lock, owner)
-  redis.call('unlink', note_key(counter))
+  redis.pcall('unlink', note_key(counter))
   redis.call('hset', lock, 'mode', 'read')
   return 0
 end

@@ -163,8 +163,11 @@ impl<Client: Copy + Debug + Ord> Trace<Client> {
             Step::Raise => {
                 if let (Some(before), Some(held)) = (self.unnamed, &mut self.held) {
                     held.token = counter;
-                    self.newest = before;
-                    self.granted(counter)?;
+                    self.newest = before.max(counter);
+                    // The counter was lost meanwhile. It is raised once more before a client is told.
+                    if counter <= before {
+                        return Ok(());
+                    }
                 }
             }
             Step::Acquire | Step::HandOver if is_new => self.granted(counter)?,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper_api::pb::{LockMode, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use lockkeeper_store::script::keys;
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
@@ -221,6 +221,31 @@ async fn a_waiter_is_woken_after_its_slot_has_moved() {
         assert!(granted.fencing_token > held.fencing_token);
     })
     .await;
+}
+
+/// Scripts look for notes, whose keys they do not name. A cluster refuses to look for a key that
+/// may be at the other node.
+#[tokio::test]
+async fn a_lock_in_a_slot_that_moves_is_taken_again_and_others_are_refused() {
+    let (store, _coordinator, mut client) = deployment().await;
+    let [name, _, _] = store.name_on_each_master("build").await;
+    let mut holder = client.open().await;
+    let held = holder.acquire(&name).await;
+    let slot = store.slot(&name).await;
+    let from = store.begin_migration(slot, 1).await;
+    let mut other = client.open().await;
+    let wanted = || pb::TryAcquireRequest::named(&name);
+    assert!(!other.try_acquire(wanted()).await.acquired);
+    let again = holder.acquire(&name).await;
+    assert_eq!(
+        (again.hold_count, again.fencing_token),
+        (2, held.fencing_token)
+    );
+    store.move_keys(slot, from, 1).await;
+    store.end_migration(slot, from, 1).await;
+    assert!(!holder.release(&name).await.released);
+    assert!(holder.release(&name).await.released);
+    assert!(other.try_acquire(wanted()).await.acquired);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

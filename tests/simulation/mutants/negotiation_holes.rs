@@ -8,8 +8,8 @@ pub(super) const NEGOTIATION_HOLES: [Hole; 8] = [
     Hole {
         name: "a release does not end the delay",
         scripts: &[&LOCK_RELEASE],
-        taken: "redis.call('del', lock, note_key(counter))",
-        put: "redis.call('hdel', lock, owner)",
+        taken: "redis.call('del', lock)\n",
+        put: "redis.call('hdel', lock, owner)\n",
     },
     Hole {
         name: "a delay does not delay",

@@ -51,7 +51,7 @@ pub(super) const PLAIN_HOLES: [Hole; 10] = [
     Hole {
         name: "one more hold of a plain acquire does not keep the note",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "      call('pexpire', note, left)\n",
+        taken: "      redis.pcall('pexpire', note, left)\n",
         put: "",
     },
     Hole {
