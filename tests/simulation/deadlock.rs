@@ -38,6 +38,16 @@ struct Task<'a> {
     owner: Owner,
 }
 
+/// How an acquire ended.
+#[derive(Debug, PartialEq)]
+enum End {
+    Granted,
+    NotGranted,
+    Deadlock,
+    /// Not answered, or with an error: it may be granted for a while.
+    Unknown,
+}
+
 #[test]
 fn no_seed_names_a_deadlock_that_is_none() {
     let seen = expect_all(run);
@@ -82,24 +92,10 @@ async fn take_in_order(world: World, wrong: Arc<Mutex<Vec<String>>>, mut dice: D
             continue;
         };
         for _ in 0..dice.random_range(1..4) {
-            for name in NAMES {
-                if dice.random_ratio(1, 3) {
-                    continue;
-                }
-                let wait = millis(dice.random_range(0..6000));
-                match task.acquire(name, wait).await {
-                    Some(true) => sleep(millis(dice.random_range(0..2500))).await,
-                    Some(false) => {}
-                    None => {
-                        let node = task.node.number;
-                        wrong
-                            .lock()
-                            .push(format!("a deadlock that is none, at {node}"));
-                    }
-                }
-            }
-            for name in NAMES {
-                task.release(name).await;
+            match task.round(&mut dice).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(why) => wrong.lock().push(why),
             }
         }
         let _ = timeout(world.plan.lease_max(), task.stream.close()).await;
@@ -121,7 +117,7 @@ async fn deadlock(world: &World) -> Outcome<bool> {
     }
     let patience = Duration::from_secs(60);
     for (task, name) in tasks.iter().zip(NAMES) {
-        if task.acquire(name, patience).await != Some(true) {
+        if task.acquire(name, patience).await != End::Granted {
             return Err(format!("{name} is not free at the end"));
         }
     }
@@ -137,7 +133,7 @@ async fn deadlock(world: &World) -> Outcome<bool> {
     }));
     let ends = ends.await;
     let allowed = NAMED_WITHIN + world.plan.latency * 2 * CALLS;
-    match ends.iter().find(|(end, _)| end.is_none()) {
+    match ends.iter().find(|(end, _)| *end == End::Deadlock) {
         Some((_, after)) if *after <= allowed => Ok(tasks[0].node.number != tasks[1].node.number),
         Some((_, after)) => Err(format!("a deadlock is named after {after:?}")),
         None => Err(format!("a deadlock is not seen: {ends:?}")),
@@ -158,22 +154,53 @@ impl<'a> Task<'a> {
         })
     }
 
-    /// Whether the lock was granted; none if the wait ended in a deadlock.
-    async fn acquire(&self, name: &str, wait: Duration) -> Option<bool> {
+    /// Takes a few locks in order and releases them. Returns whether it surely holds none: one that
+    /// may have kept a lock would take the next ones out of order.
+    async fn round(&self, dice: &mut Dice) -> Outcome<bool> {
+        let (mut held, mut is_known) = (Vec::new(), true);
+        for name in NAMES {
+            if dice.random_ratio(1, 3) {
+                continue;
+            }
+            match self.acquire(name, millis(dice.random_range(0..6000))).await {
+                End::Granted => {
+                    held.push(name);
+                    sleep(millis(dice.random_range(0..2500))).await;
+                }
+                End::NotGranted => {}
+                End::Deadlock => {
+                    let node = self.node.number;
+                    return Err(format!("a deadlock that is none, at {node}"));
+                }
+                End::Unknown => is_known = false,
+            }
+        }
+        for name in held {
+            is_known &= self.release(name).await;
+        }
+        Ok(is_known)
+    }
+
+    async fn acquire(&self, name: &str, wait: Duration) -> End {
         let mut acquire =
             scenario::acquire(self.world, name, Mode::Exclusive, &self.owner, Some(wait));
         acquire.end_on_deadlock = true;
         match scenario::ask(&self.node, Operation::Acquire(acquire)).await {
-            Some(Answer::Granted(delivery)) => Some(delivery.take().is_ok()),
+            Some(Answer::Granted(delivery)) => match delivery.take() {
+                Ok(_) => End::Granted,
+                Err(_) => End::Unknown,
+            },
             Some(Answer::NotGranted(NotGranted {
                 why: WaitEnd::Deadlock,
                 ..
-            })) => None,
-            _ => Some(false),
+            })) => End::Deadlock,
+            Some(Answer::NotGranted(_)) => End::NotGranted,
+            _ => End::Unknown,
         }
     }
 
-    async fn release(&self, name: &str) {
+    /// Returns whether the lock surely is released.
+    async fn release(&self, name: &str) -> bool {
         let release = scenario::acquire(self.world, name, Mode::Exclusive, &self.owner, None);
         let release = Operation::Release(Release {
             name: release.name,
@@ -181,6 +208,7 @@ impl<'a> Task<'a> {
             owner: self.owner.clone(),
             request_id: None,
         });
-        scenario::ask(&self.node, release).await;
+        let answer = scenario::ask(&self.node, release).await;
+        matches!(answer, Some(Answer::Released(0)))
     }
 }
