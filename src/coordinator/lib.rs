@@ -127,5 +127,5 @@ pub use self::{
     },
     watch::{Watched, Watcher},
     why::{Cycle, Deadlocked, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
-    yields::{RequestYield, YIELD_WITHIN_MAX, YieldRequested},
+    yields::{RequestYield, YieldRequested},
 };

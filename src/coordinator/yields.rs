@@ -20,11 +20,12 @@ use crate::{
     error::{Error, Limit},
     lock::{describe::look, outcome::HolderSeen},
     session::YieldRequest,
-    types::{LockName, LostReason, Owner},
+    types::{Invalid, LockName, LostReason, Owner},
 };
 
-/// The longest time that a request to yield stands.
-pub const YIELD_WITHIN_MAX: Duration = Duration::from_secs(3600);
+/// How long a request stands unless it says so, and at most.
+const YIELD_WITHIN: Duration = Duration::from_secs(30);
+const YIELD_WITHIN_MAX: Duration = Duration::from_secs(3600);
 
 /// Holders that are asked; the others are only counted.
 const ASKED_MAX: u32 = 100;
@@ -44,7 +45,7 @@ pub struct RequestYield {
     pub by: String,
     /// Why, for people.
     pub reason: Reason,
-    /// How long it stands, at most [`YIELD_WITHIN_MAX`].
+    /// How long it stands; see [`RequestYield::within`].
     pub within: Duration,
     /// If the lock is taken away at the end, how long it stays closed then, unless its former
     /// holders acknowledge; at most for the lease that is left.
@@ -85,6 +86,22 @@ impl Coordinator {
         let core = Arc::clone(&self.core);
         let work = async move { core.request_yield(request).await };
         self.core.tasks.detach_on_drop("request_yield", work).await
+    }
+}
+
+// === impl RequestYield ===
+
+impl RequestYield {
+    /// How long a request stands: 30 s unless it says so, and at most 1 h.
+    pub fn within(asked: Option<Duration>) -> Result<Duration, Invalid> {
+        let within = asked.unwrap_or(YIELD_WITHIN);
+        if within.is_zero() || within > YIELD_WITHIN_MAX {
+            return Err(Invalid::new(
+                "within",
+                "must be more than 0 and at most 1 h",
+            ));
+        }
+        Ok(within)
     }
 }
 

@@ -10,7 +10,7 @@ use axum::{
     routing::{get, post},
 };
 use futures::{Stream, StreamExt as _, stream};
-use lockkeeper_coordinator::{Error, Invalid, Limit, LockName, Reason};
+use lockkeeper_coordinator::{Error, Invalid, Limit, LockName, Reason, RequestYield};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -53,6 +53,16 @@ struct ForceRelease {
     grace_period_seconds: u32,
 }
 
+/// The body of a request to yield.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AskToYield {
+    name: String,
+    reason: String,
+    /// As in the gRPC call.
+    within_seconds: Option<u32>,
+}
+
 pub(super) fn routes() -> Router<Admin> {
     pages()
         .route("/api/v1/status", get(status))
@@ -62,6 +72,7 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/api/v1/end-session", post(end_session))
         .route("/api/v1/events", get(events))
         .route("/api/v1/force-release", post(force_release))
+        .route("/api/v1/request-yield", post(request_yield))
 }
 
 fn pages() -> Router<Admin> {
@@ -207,6 +218,48 @@ async fn force_release(
             Ok(Json(json!({
                 "released": released.holder_count > 0,
                 "holderCount": released.holder_count,
+            })))
+        }
+        Err(error) => {
+            asked.failed(&error);
+            Err(Failure::of(&error))
+        }
+    }
+}
+
+async fn request_yield(
+    State(admin): State<Admin>,
+    caller: Caller,
+    body: Result<Json<AskToYield>, JsonRejection>,
+) -> Result<Json<Value>, Failure> {
+    let Json(request) =
+        body.map_err(|error| Failure::new(error.status(), "INVALID", error.body_text()))?;
+    let asked = caller.asks(&admin, "RequestYield", &request.name, &request.reason)?;
+    admin.may_change(&asked)?;
+    let identity = caller.identity();
+    let ask = async {
+        let within = request.within_seconds.map(u64::from);
+        let ask = RequestYield {
+            name: LockName::parse(&request.name, admin.coordinator.limits())?,
+            by: if identity.is_anonymous() {
+                "the console".to_owned()
+            } else {
+                identity.as_str().to_owned()
+            },
+            reason: Reason::parse(&request.reason)?,
+            within: RequestYield::within(within.map(Duration::from_secs))?,
+            preempt: None,
+            account: admin.access.account(identity.clone()),
+        };
+        admin.coordinator.request_yield(ask).await
+    };
+    match ask.await {
+        Ok(requested) => {
+            asked.done();
+            let reached = requested.holders.iter().filter(|(_, reached)| *reached);
+            Ok(Json(json!({
+                "holderCount": requested.holder_count,
+                "reachedCount": reached.count(),
             })))
         }
         Err(error) => {

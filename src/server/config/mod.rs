@@ -121,7 +121,8 @@ pub struct Admin {
     /// Opens the whole port to callers without credentials, also from other machines. Probes and
     /// metrics are always open.
     pub allow_unauthenticated: bool,
-    /// Lets callers with the admin right force-release locks and end sessions in the console.
+    /// Lets callers with the admin right force-release locks, request yields and end sessions in
+    /// the console.
     pub allow_force_release: bool,
     /// Scrapers of metrics have to show a bearer token.
     pub authenticate_metrics: bool,

@@ -1,12 +1,9 @@
 //! Requests to yield, and how long a lock is held at least or closed after a loss: the conversion
 //! of their messages.
 
-use std::time::Duration;
-
 use lockkeeper_access::{Account, Right};
 use lockkeeper_coordinator::{
-    Error, Invalid, Lease, Mode, Reason, RequestYield, YIELD_WITHIN_MAX, YieldRequest,
-    YieldRequested,
+    Error, Invalid, Lease, Mode, Reason, RequestYield, YieldRequest, YieldRequested,
 };
 
 use super::{
@@ -15,9 +12,6 @@ use super::{
     convert::{Requests, duration, grant, holder, remaining},
     pb,
 };
-
-/// How long a request stands unless it says so.
-const WITHIN: Duration = Duration::from_secs(30);
 
 // === impl Requests ===
 
@@ -54,10 +48,7 @@ impl Requests<'_> {
         let name = self.name(&request.name, right)?;
         audit::allowed(self.account, operation, name.public());
         let within = request.within.map(|within| duration("within", within));
-        let within = within.transpose()?.unwrap_or(WITHIN);
-        if within.is_zero() || within > YIELD_WITHIN_MAX {
-            return Err(Invalid::new("within", "must be more than 0 and at most 1 h").into());
-        }
+        let within = RequestYield::within(within.transpose()?)?;
         let grace = request.grace_period.map(|it| duration("grace_period", it));
         let grace = grace.transpose()?;
         let grace = grace

@@ -140,6 +140,31 @@ const stories = {
     await page.close();
   },
 
+  async "the holder of a lock is asked to yield it"(world, readOnly, mayForce) {
+    const holder = world.begin(mayForce, "run", "--on-yield", "TERM", "polite", "--", "sleep", "600");
+    const page = await world.page(`${mayForce.admin}/#lock/polite`);
+    await row(page, "lock-holders", "sleep").waitFor();
+    await page.getByRole("button", { name: "Ask to yield…" }).click();
+    const dialog = page.getByRole("dialog");
+    const button = dialog.getByRole("button", { name: "Ask to yield" });
+    assert.equal(await button.isDisabled(), true, "without a reason");
+    assert.equal(await dialog.getByLabel("Type the").isVisible(), false);
+    await dialog.getByLabel("Why?").fill("release 1.4 waits");
+    await page.keyboard.press("Enter");
+    await dialog.getByText("1 of 1 holder reached").waitFor();
+    assert.equal(await holder.ended, 143, "its command got the signal");
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await page.getByText("Nobody holds it.").waitFor();
+    await until("it is audited", () => mayForce.log.some((line) => line.includes('"RequestYield"') && line.includes("1.4 waits")));
+    await page.close();
+    await world.run(readOnly, "try-acquire", "seen", "--owner", "x", "--lease", "10m");
+    const seen = await world.page(`${readOnly.admin}/#lock/seen`);
+    await row(seen, "lock-holders", "x").waitFor();
+    assert.equal(await seen.getByRole("button", { name: "Ask to yield…" }).isVisible(), false);
+    await world.run(readOnly, "release", "seen", "--owner", "x");
+    await seen.close();
+  },
+
   async "a lock is force-released after its name was typed, and the loss is told live"(world, readOnly, mayForce) {
     const holder = world.begin(mayForce, "run", "stuck", "--", "sleep", "600");
     const events = await world.page(`${mayForce.admin}/#events`);

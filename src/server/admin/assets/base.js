@@ -65,6 +65,8 @@ export function setText(element, text) {
   if (element.textContent !== String(text)) element.textContent = text;
 }
 
+export const put = (id, text) => setText(at(id), text);
+
 export const many = (count, one, several = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : several}`;
 
 export function duration(ms) {
@@ -86,9 +88,7 @@ export function clip(text, most = CLIPPED) {
 
 export const kindOf = ({ kind }) => (kind === "readWriteLock" ? "read/write lock" : kind);
 
-const PAGES = { semaphore: "semaphore", latch: "latch" };
-
-export const hrefOf = (name, kind) => `#${PAGES[kind] ?? "lock"}/${encodeURIComponent(name)}`;
+export const hrefOf = (name, kind) => `#${["semaphore", "latch"].includes(kind) ? kind : "lock"}/${encodeURIComponent(name)}`;
 
 export const hrefOfSession = (digest) => (digest ? `#session/${digest}` : "");
 

@@ -1,6 +1,6 @@
 // The frame: routes, loading again, credentials, changes.
 
-import { Refused, ask, at, beginTables, isDenied, send, setText, tickAll, token, unasked, whyOf, wordsOf } from "./base.js";
+import { Refused, ask, at, beginTables, isDenied, many, put, send, tickAll, token, unasked, whyOf, wordsOf } from "./base.js";
 import * as events from "./events.js";
 import * as graph from "./graph.js";
 import * as lock from "./lock.js";
@@ -33,11 +33,11 @@ const now = { isEager: false, losses: 0, last: null, needsToken: false };
 let stop = new AbortController();
 let planned;
 
-const sections = () => document.querySelectorAll("main > section");
+const show = (id) => document.querySelectorAll("main > section").forEach((it) => (it.hidden = it.id !== `view-${id}`));
 
 function fail(error) {
   if (error.status === 401) return askForToken();
-  setText(at("problem"), wordsOf(error));
+  put("problem", wordsOf(error));
   at("problem").hidden = false;
   // Another token may be allowed more.
   if (isDenied(error) && token.get()) at("view-token").hidden = false;
@@ -46,13 +46,13 @@ function fail(error) {
 function askForToken() {
   if (now.needsToken) return;
   now.needsToken = true;
-  for (const section of sections()) section.hidden = section.id !== "view-token";
+  show("token");
   showState("credentials are needed", false);
   at("token").focus();
 }
 
 function showState(text, isGood) {
-  setText(at("state"), `${isGood ? "●" : "▲"} ${text}`);
+  put("state", `${isGood ? "●" : "▲"} ${text}`);
   at("state").className = isGood ? "good" : "";
 }
 
@@ -80,7 +80,7 @@ async function run() {
       unasked.clear();
       const loaded = await now.page.load(now.argument, signal);
       if (signal.aborted) return;
-      setText(at("unasked"), missing());
+      put("unasked", missing());
       at("unasked").hidden = unasked.size === 0;
       delay = loaded?.delay ?? REFRESH_MS;
       now.isEager = delay <= EAGER_MS;
@@ -116,8 +116,8 @@ async function pulse() {
 function tellLoss(event) {
   now.losses += 1;
   at("losses").hidden = false;
-  setText(at("losses"), `${now.losses} lost`);
-  setText(at("announced"), `${event.name} was lost: ${whyOf(event)}`);
+  put("losses", `${now.losses} lost`);
+  put("announced", `${event.name} was lost: ${whyOf(event)}`);
 }
 
 function route() {
@@ -130,7 +130,7 @@ function route() {
   } catch {
     now.argument = "";
   }
-  for (const section of sections()) section.hidden = section.id !== `view-${now.page.id ?? now.name}`;
+  show(now.page.id ?? now.name);
   for (const link of document.querySelectorAll("nav a")) link.ariaCurrent = link.hash === `#${now.page.nav ?? now.name}` ? "page" : null;
   now.page.clear?.(now.argument);
   document.title = `${now.argument && now.name !== "events" ? now.argument : now.name} · Lockkeeper`;
@@ -142,43 +142,43 @@ function route() {
   run();
 }
 
+const UNSAFE = "Only what checks fencing tokens is safe.";
+
+// What it does, and what is typed to confirm it.
 const CHANGES = {
-  "force-release": [
-    "Force release",
-    "Its holders may be at work. After 15 seconds at most, others get the lock.",
-    "name",
-  ],
-  "end-session": [
-    "End session",
-    "Its waits end and its grants are released at once. Its client may be at work.",
-    "digest",
-  ],
+  "request-yield": ["Its holders are asked to release it within 30 seconds. They may keep it."],
+  "force-release": [`Its holders may be at work. After 15 seconds at most, others get the lock. ${UNSAFE}`, "name"],
+  "end-session": [`Its waits end and its grants are released at once. Its client may be at work. ${UNSAFE}`, "digest"],
 };
 
-function openDialog(path) {
-  const [title, about, field] = CHANGES[path];
+function openDialog({ target }) {
+  const path = target.dataset.change;
+  const title = target.textContent.slice(0, -1);
+  const [about, field] = CHANGES[path];
   const [subject, form, button] = [now.argument, at("change-form"), at("change-do")];
   const { reason, confirm } = form.elements;
   form.reset();
-  setText(at("change-title"), title);
-  setText(at("change-about"), `${about} Only what checks fencing tokens is safe.`);
-  setText(at("change-confirm"), `Type the ${field}: ${subject}`);
-  setText(at("change-problem"), "");
-  setText(button, title);
-  form.oninput = () => (button.disabled = confirm.value !== subject || reason.value.trim() === "");
+  put("change-title", title);
+  put("change-about", about);
+  put("change-confirm", `Type the ${field}: ${subject}`);
+  at("change-confirm").hidden = confirm.hidden = confirm.disabled = !field;
+  put("change-problem", "");
+  put("change-do", title);
+  form.oninput = () => (button.disabled = (field && confirm.value !== subject) || reason.value.trim() === "");
   form.onsubmit = async (event) => {
     event.preventDefault();
     button.disabled = true;
     try {
       unasked.clear();
-      await send(path, { [field]: subject, reason: reason.value, confirm: confirm.value, gracePeriodSeconds: 15 });
-      const done = `${title}: done${unasked.size > 0 ? `, but not at ${missing()}` : ""}`;
-      setText(at("announced"), done);
-      setText(at("change-problem"), done);
-      if (unasked.size === 0) at("change").close();
+      const { reachedCount, holderCount } = await send(path, { [field ?? "name"]: subject, reason: reason.value, confirm: confirm.value, gracePeriodSeconds: 15 });
+      const what = field ? "done" : `${reachedCount} of ${many(holderCount, "holder")} reached`;
+      const done = `${title}: ${what}${unasked.size > 0 ? `, but not at ${missing()}` : ""}`;
+      put("announced", done);
+      put("change-problem", done);
+      if (field && unasked.size === 0) at("change").close();
       run();
     } catch (error) {
-      setText(at("change-problem"), wordsOf(error));
+      put("change-problem", wordsOf(error));
       form.oninput();
     }
   };
@@ -188,13 +188,12 @@ function openDialog(path) {
 
 function begin() {
   beginTables();
-  for (const form of document.forms) Object.assign(form, { autocomplete: "off", spellcheck: false });
+  for (const form of document.forms) Object.assign(form, { autocomplete: "off", spellcheck: false, onsubmit: (event) => event.preventDefault() });
   overview.begin(run);
   locks.begin(run);
   session.begin(run);
   events.begin(run, fail);
-  at("force-open").onclick = () => openDialog("force-release");
-  at("end-open").onclick = () => openDialog("end-session");
+  for (const button of document.querySelectorAll("[data-change]")) button.onclick = openDialog;
   at("change-cancel").onclick = () => at("change").close();
   at("token-form").onsubmit = (event) => {
     event.preventDefault();

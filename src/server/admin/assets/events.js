@@ -1,6 +1,6 @@
 // What happened, now and at a moment of the past?
 
-import { ask, at, clip, fieldsOf, hrefOfSession, make, many, named, noteOf, placeOf, setText, showRows, whoOf, whyOf } from "./base.js";
+import { ask, at, clip, fieldsOf, hrefOfSession, make, many, named, noteOf, placeOf, put, showRows, whoOf, whyOf } from "./base.js";
 
 const SHOWN = 200;
 const KEPT = 10_000;
@@ -19,7 +19,7 @@ function filter() {
 
 function timeOf(ms) {
   const date = new Date(ms);
-  return `${date.toTimeString().slice(0, 8)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+  return `${date.toTimeString().slice(0, 8)}.${date.toISOString().slice(20, 23)}`;
 }
 
 function rowOf(event, isMarked) {
@@ -42,13 +42,13 @@ export async function load(_, signal) {
   if (page.isNew) at("events-rows").querySelector(".marked")?.scrollIntoView({ block: "center" });
   page.isNew = false;
   const about = [page.name && `of ${clip(page.name)}`, page.session && `of session ${page.session}`].filter(Boolean).join(" ");
-  setText(at("events-count"), `${more ? `the last ${SHOWN}` : many(events.length, "event")} ${about}`);
+  put("events-count", `${more ? `the last ${SHOWN}` : many(events.length, "event")} ${about}`);
 }
 
 function setPaused(isPaused) {
   page.isPaused = isPaused;
   at("events-pause").ariaPressed = isPaused;
-  setText(at("events-pause"), isPaused ? "Go on" : "Pause");
+  put("events-pause", isPaused ? "Go on" : "Pause");
 }
 
 // `#events/MS`, `#events/name/NAME`, `#events/session/DIGEST`.
@@ -59,8 +59,9 @@ export function clear(argument) {
   page.session = what === "session" ? rest[0] : "";
   page.isNew = true;
   at("events-all").hidden = !argument;
-  const local = page.moment === null ? null : new Date(page.moment - new Date(page.moment).getTimezoneOffset() * 60_000);
-  at("events-form").elements.moment.value = local ? local.toISOString().slice(0, 19) : "";
+  // Swedish times are as ISO 8601 wants them.
+  const local = page.moment === null ? "" : new Date(page.moment).toLocaleString("sv").replace(" ", "T");
+  at("events-form").elements.moment.value = local;
   setPaused(false);
 }
 
@@ -73,7 +74,6 @@ async function save() {
 }
 
 export function begin(reload, fail) {
-  at("events-form").addEventListener("submit", (event) => event.preventDefault());
   at("events-form").addEventListener("input", (event) => {
     if (event.target.name === "moment") {
       const moment = new Date(event.target.value).getTime();

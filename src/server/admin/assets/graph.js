@@ -1,6 +1,6 @@
 // Who blocks whom? Waiters left, holders right, drawn in layers.
 
-import { ask, at, clearAll, clip, duration, hrefOf, hrefOfSession, linkTo, make, many, setText, svg, whoOf } from "./base.js";
+import { ask, at, clearAll, clip, duration, hrefOf, hrefOfSession, linkTo, make, many, put, svg, whoOf } from "./base.js";
 
 const [BOX, COLUMN, ROW, TALL] = [180, 260, 48, 34];
 
@@ -43,7 +43,7 @@ function place(nodes) {
     layer.sort((a, b) => middle(a) - middle(b));
     layer.forEach((node, index) => Object.assign(node, { x: (most - depth) * COLUMN, y: index * ROW }));
   });
-  return { width: most * COLUMN + BOX, height: Math.max(...layers.map((it) => it.length)) * ROW };
+  return { width: most * COLUMN + BOX + 8, height: Math.max(...layers.map((it) => it.length)) * ROW + 40 };
 }
 
 // An edge that leads back goes around below.
@@ -64,7 +64,7 @@ function drawNode({ text, href, kind, x, y, isBad }) {
   const box = svg("rect", { x, y, width: BOX, height: TALL, rx: kind === "lock" ? 2 : 16, class: isBad ? `${kind} bad` : kind });
   const label = svg("text", { x: x + BOX / 2, y: y + 22 }, clip(text, 24));
   const children = [svg("title", {}, text), box, label];
-  return href ? svg("a", { href }, ...children) : svg("g", {}, ...children);
+  return svg(href ? "a" : "g", href ? { href } : {}, ...children);
 }
 
 function arrow() {
@@ -74,10 +74,10 @@ function arrow() {
 
 function draw(graph) {
   const nodes = nodesOf(graph);
-  const size = place(nodes);
-  const box = { viewBox: `-4 -16 ${size.width + 8} ${size.height + 40}`, width: size.width + 8, height: size.height + 40 };
+  const { width, height } = place(nodes);
+  const box = { viewBox: `-4 -16 ${width} ${height}`, width, height };
   const label = "Waiters on the left, what they wait for, and its holders";
-  const edges = nodes.flatMap((node) => node.to.flatMap((edge) => drawEdge(node, edge, size.height + 30)));
+  const edges = nodes.flatMap((node) => node.to.flatMap((edge) => drawEdge(node, edge, height - 10)));
   const drawn = [svg("defs", {}, arrow()), ...edges, ...nodes.map(drawNode)];
   at("drawing").replaceChildren(svg("svg", { ...box, role: "group", "aria-label": label }, ...drawn));
 }
@@ -109,7 +109,7 @@ export async function load(_, signal) {
   const graph = await ask("graph", {}, signal);
   const left = graph.namesLeftOut > 0 ? `; ${many(graph.namesLeftOut, "more name")} not drawn` : "";
   const none = "No call has waited for longer than a second. Waits appear here by themselves.";
-  setText(at("graph-count"), graph.names.length > 0 ? `${many(graph.names.length, "name")} waited for longer than a second${left}` : none);
+  put("graph-count", graph.names.length > 0 ? `${many(graph.names.length, "name")} waited for longer than a second${left}` : none);
   showDeadlocks(graph.deadlocks);
   // Anew only when more than the times has changed, so that the focus stays.
   const shape = JSON.stringify(graph, (key, value) => (key.endsWith("Ms") ? Math.floor(Math.log2(value / 1000 + 1)) : value));

@@ -1,7 +1,7 @@
 // Why does this name make everybody wait? A lock, a semaphore or a latch.
 
 import {
-  ask, at, clearAll, clip, duration, hrefOfSession, isDenied, isRedisson, linkTo, make, many, noteOf, setText, showCommand, showFacts, showRows,
+  ask, at, clearAll, clip, duration, hrefOfSession, isDenied, isRedisson, linkTo, make, many, noteOf, put, showCommand, showFacts, showRows,
   svg, whoOf, whyOf,
 } from "./base.js";
 
@@ -57,7 +57,7 @@ function drawTimeline(grants) {
   const label = `${many(grants.length, "grant")} in ${duration(to - from)}, ${grants.filter((it) => it.isLost).length} lost`;
   const size = { viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", height, role: "img", "aria-label": label };
   at("timeline").replaceChildren(svg("svg", size, ...bars));
-  setText(at("timeline-text"), `${label}. In a gap nobody held it.`);
+  put("timeline-text", `${label}. In a gap nobody held it.`);
 }
 
 function showTimeline(events, lock) {
@@ -161,13 +161,13 @@ export const load = (kind) => async (name, signal) => {
   at("lock-queue").hidden = kind === "latch";
   at("lock-events").href = `#events/name/${encodeURIComponent(name)}`;
   showCommand(at("lock-command"), isLock ? ["lockkeeper", "why", name] : ["lockkeeper", kind, "describe", name]);
-  at("force-open").hidden = !isLock || it.holderCount === 0;
+  at("lock-changes").hidden = !isLock || it.holderCount === 0;
 };
 
 export function clear(name, kind) {
-  setText(at("lock-title"), name);
-  setText(at("lock-kind"), kind);
+  put("lock-title", name);
+  put("lock-kind", kind);
   clearAll("lock-facts", "lock-holders", "lock-waiters", "lock-chain", "timeline");
-  at("force-open").hidden = true;
+  at("lock-changes").hidden = true;
   at("lock-grants").hidden = true;
 }

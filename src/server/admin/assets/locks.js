@@ -1,6 +1,6 @@
 // Which names are held or waited for?
 
-import { ask, at, fieldsOf, isDenied, isRedisson, many, named, setText, showRows, whoOf } from "./base.js";
+import { ask, at, fieldsOf, isDenied, isRedisson, many, named, put, showRows, whoOf } from "./base.js";
 
 const FIRST_PAGE = 200;
 const PAGE = 1000;
@@ -116,7 +116,7 @@ function show() {
   showRows("locks-rows", rows, list.locks.length > 0 ? "No name matches." : "Nothing is held or waited for.");
   const hint = list.isComplete ? "" : " of the first, search to find others";
   const of = locks.length === list.locks.length ? "" : ` of ${list.locks.length.toLocaleString("en")}`;
-  setText(at("locks-count"), `${many(locks.length, "name")}${of}${hint}, seen at ${list.seenAt}`);
+  put("locks-count", `${many(locks.length, "name")}${of}${hint}, seen at ${list.seenAt}`);
 }
 
 // Who may see some names only searches for a prefix.
@@ -133,12 +133,12 @@ async function page(parameters, signal) {
 export async function load(_, signal) {
   const begun = performance.now();
   const [contains, found, names] = [list.isComplete ? "" : fieldsOf("search").part, [], new Set()];
-  let pageToken = "";
+  let pageToken;
   do {
     const answer = await page({ contains, pageSize: found.length === 0 ? FIRST_PAGE : PAGE, pageToken }, signal);
     found.push(...answer.locks.filter(({ name }) => !names.has(name)));
     for (const { name } of answer.locks) names.add(name);
-    pageToken = answer.nextPageToken ?? "";
+    pageToken = answer.nextPageToken;
     // The first page is shown at once, unless there is something to see already.
     if (list.locks.length <= found.length) show((list.locks = [...found]));
   } while (pageToken && found.length < LOADED_MAX);
@@ -148,7 +148,6 @@ export async function load(_, signal) {
 }
 
 export function begin(reload) {
-  at("search").addEventListener("submit", (event) => event.preventDefault());
   let typed;
   at("search").addEventListener("input", () => {
     list.shown = SHOWN_STEP;

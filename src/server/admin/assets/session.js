@@ -1,7 +1,7 @@
 // What is this client doing?
 
 import {
-  ask, at, clearAll, clip, duration, hrefOfSession, many, named, noteOf, placeOf, setText, showCommand, showFacts, showRows, whyOf,
+  ask, at, clearAll, clip, duration, hrefOfSession, many, named, noteOf, placeOf, put, showCommand, showFacts, showRows, whyOf,
 } from "./base.js";
 
 let pageSize = 100;
@@ -27,7 +27,7 @@ export async function loadAll(_, signal) {
     ],
   ]);
   showRows("sessions-rows", rows, "No session is open. A client opens one, for instance: lockkeeper run my-lock -- sleep 60");
-  setText(at("sessions-count"), many(sessionCount, "session"));
+  put("sessions-count", many(sessionCount, "session"));
   at("sessions-more").hidden = !nextPageToken || pageSize >= 1000;
 }
 
@@ -73,10 +73,10 @@ export async function load(digest, signal) {
   showRows("session-lost", rows, "It lost nothing lately.");
   const isGone = !it.sessionDigest;
   at("session-here").hidden = isGone;
-  setText(at("session-gone"), isGone ? GONE : "");
+  put("session-gone", isGone ? GONE : "");
   at("session-events").href = `#events/session/${digest}`;
   if (isGone) return;
-  setText(at("session-title"), clip(it.clientName || digest));
+  put("session-title", clip(it.clientName || digest));
   showFacts(at("session-facts"), [
     ["Session", digest],
     ["Coordinator", placeOf(it)],
@@ -92,7 +92,7 @@ export async function load(digest, signal) {
 }
 
 export function clear(digest) {
-  setText(at("session-title"), digest);
+  put("session-title", digest);
   clearAll("session-facts", "session-holds", "session-waits", "session-lost");
   at("end-open").hidden = true;
 }
