@@ -7,14 +7,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { TestContext } from "node:test";
 
-const BINARY = process.env["LOCKKEEPER"] ?? "../../target/debug/lockkeeper";
+/** The coordinator's program. */
+export const BINARY = resolve(process.env["LOCKKEEPER"] ?? "../../target/debug/lockkeeper");
 
 /** The session secret of coordinators that resume each other's sessions. */
 export const SECRET = "session.secret=0123456789abcdef0123456789abcdef";

@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
-import { Coordinator, folder } from "../world.js";
+import { BINARY, Coordinator, folder } from "../world.js";
 
 const run = promisify(execFile);
 const sources = resolve("tests/package");
@@ -23,7 +23,7 @@ test("the package works in an empty project, in TypeScript, JavaScript and Commo
   const [tarball] = readdirSync(project);
   writeFileSync(join(project, "package.json"), `{ "name": "empty", "type": "module" }`);
   await npm(project, "install", "--prefer-offline", `./${String(tarball)}`);
-  for (const file of ["typed.ts", "plain.mjs", "common.cjs"]) {
+  for (const file of ["typed.ts", "plain.mjs", "common.cjs", "hold.mjs"]) {
     cpSync(join(sources, file), join(project, file));
   }
 
@@ -43,6 +43,9 @@ test("the package works in an empty project, in TypeScript, JavaScript and Commo
   };
   assert.equal(await node("typed.js"), "true true null\nreports false\n");
   assert.equal(await node("plain.mjs"), "reports null\nfalse\n");
+  const newUser = resolve("../new-user");
+  const env = { ...process.env, LOCKKEEPER: BINARY };
+  console.log((await run(newUser, ["node", "node", "hold.mjs"], { cwd: project, env })).stdout);
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   if (major > 20 || minor >= 19) {
     assert.equal(await node("common.cjs"), "reports\n");

@@ -82,11 +82,14 @@ final class Errors {
         return message == null ? root.toString() : message.lines().findFirst().orElse("");
     }
 
-    /** Says in words what a mismatch of TLS looks like. */
+    /** Says in words what a failure of TLS looks like. */
     private static String hint(String cause, String address) {
         String lower = cause.toLowerCase(Locale.ROOT);
         if (lower.contains("first received frame was not settings") && lower.contains(": 1503")) {
             return "the server there speaks TLS; its address begins with https://";
+        }
+        if (lower.contains("certification path")) {
+            return "its certificate is not trusted; see Tls.ca (" + cause + ")";
         }
         boolean isCut = lower.contains("reset by peer") || lower.contains("not an ssl/tls record");
         if (address.startsWith("https://") && isCut) {
