@@ -1,9 +1,10 @@
 //! Clients that take several locks in one order, among the same incidents, and never hear of a
-//! deadlock; and then two that wait for each other, and soon hear of one.
+//! deadlock. Then one that waits for a lock whose holder's wait has died with its coordinator: no
+//! deadlock either. At the end two that wait for each other, and soon hear of it.
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
     Answer, Mode, NotGranted, OnDisconnect, Operation, Owner, Release, Stream, WaitEnd,
@@ -26,6 +27,12 @@ const CLIENTS: u64 = 5;
 
 /// How soon a deadlock is named where a call of the store takes no time.
 const NAMED_WITHIN: Duration = Duration::from_secs(2);
+
+/// So long after it began, a wait is known to the other coordinators.
+const SHARED_AFTER: Duration = Duration::from_secs(2);
+
+/// How long a lock is waited for that becomes free, or is part of a deadlock.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Calls of the store one after the other until then.
 const CALLS: u32 = 12;
@@ -82,6 +89,9 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<bool> {
         return Err(wrong);
     }
     sleep(world.plan.lease_max() * 2).await;
+    if world.plan.nodes > 1 {
+        dead_wait(&world).await?;
+    }
     deadlock(&world).await
 }
 
@@ -102,10 +112,9 @@ async fn take_in_order(world: World, wrong: Arc<Mutex<Vec<String>>>, mut dice: D
     }
 }
 
-/// Two tasks wait for each other, at two coordinators if there are two.
-async fn deadlock(world: &World) -> Outcome<bool> {
-    let mut dice = world.plan.dice(9999);
-    let mut tasks: Vec<Task<'_>> = Vec::new();
+/// Two tasks that hold a lock each, at two coordinators if there are two.
+async fn two_tasks<'a>(world: &'a World, mut dice: Dice) -> Outcome<Vec<Task<'a>>> {
+    let mut tasks: Vec<Task<'a>> = Vec::new();
     while tasks.len() < 2 {
         let Some(task) = Task::begin(world, &mut dice).await else {
             continue;
@@ -115,16 +124,44 @@ async fn deadlock(world: &World) -> Outcome<bool> {
             tasks.push(task);
         }
     }
-    let patience = Duration::from_secs(60);
     for (task, name) in tasks.iter().zip(NAMES) {
-        if task.acquire(name, patience).await != End::Granted {
+        if task.acquire(name, PATIENCE).await != End::Granted {
             return Err(format!("{name} is not free at the end"));
         }
     }
+    Ok(tasks)
+}
+
+/// A task waits for the other one's lock when its coordinator dies. The other one waits for its
+/// lock then, until that expires.
+async fn dead_wait(world: &World) -> Outcome<()> {
+    let tasks = two_tasks(world, world.plan.dice(9998)).await?;
+    let [dying, other] = &tasks[..] else {
+        unreachable!("there are two");
+    };
+    let waits = dying.acquire(NAMES[1], PATIENCE);
+    let outlives = async {
+        sleep(SHARED_AFTER).await;
+        world.crash(&dying.node);
+        let end = other.acquire(NAMES[0], PATIENCE).await;
+        for name in NAMES {
+            other.release(name).await;
+        }
+        end
+    };
+    match join(waits, outlives).await {
+        (End::Unknown, End::Granted) => Ok(()),
+        ends => Err(format!("a wait that died with its coordinator: {ends:?}")),
+    }
+}
+
+/// Two tasks wait for each other.
+async fn deadlock(world: &World) -> Outcome<bool> {
+    let tasks = two_tasks(world, world.plan.dice(9999)).await?;
     let asked = Instant::now();
     let ends = tasks.iter().zip([NAMES[1], NAMES[0]]);
     let ends = join_all(ends.map(|(task, name)| async move {
-        let end = task.acquire(name, patience).await;
+        let end = task.acquire(name, PATIENCE).await;
         // The one that is told gives way to the other one.
         for name in NAMES {
             task.release(name).await;

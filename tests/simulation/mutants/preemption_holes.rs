@@ -31,12 +31,18 @@ pub(super) const PREEMPTION_HOLES: [Hole; 4] = [
     },
 ];
 
-pub(super) const DEADLOCK_HOLES: [Hole; 2] = [
+pub(super) const DEADLOCK_HOLES: [Hole; 3] = [
     Hole {
         name: "a cycle over two coordinators is not seen",
         scripts: &[&WAITS_LOOK],
         taken: "if not at",
         put: "if true or not at",
+    },
+    Hole {
+        name: "a wait that died with its coordinator counts as under way",
+        scripts: &[&WAITS_LOOK],
+        taken: "math.ceil(now_micros() / 1000) - tonumber(at)",
+        put: "0",
     },
     Hole {
         name: "waits are not shared",

@@ -271,7 +271,8 @@ impl World {
         });
     }
 
-    fn crash(&self, node: &Arc<Node>) {
+    /// Ends a coordinator at once. Another one takes its place.
+    pub(crate) fn crash(&self, node: &Arc<Node>) {
         *node.accepts.lock() = false;
         self.history.record(What::Reach(node.number, Reach::Down));
         node.link.cut();
