@@ -4,8 +4,11 @@ use lockkeeper_api::pb::LockMode;
 use serde_json::Value;
 
 use crate::{
-    coordinator::Coordinator,
+    cluster::Cluster,
+    coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
+    security::Authority,
+    sentinels::Sentinels,
     steps::{lockkeeper, settings_on},
     telemetry::http::get,
 };
@@ -22,19 +25,68 @@ fn list<'a>(page: &'a Value, field: &str) -> &'a [Value] {
     page[field].as_array().unwrap()
 }
 
-async fn two_that_know_each_other() -> (RedisServer, Coordinator, Coordinator) {
-    let redis = RedisServer::start().await;
-    let settings = settings_on(&redis.url())
+fn fleet_on(store: &str) -> Settings {
+    settings_on(store)
         .with("store.call_timeout", "2s")
         .with("fleet.address", "127.0.0.1")
         .with("admin.listen", "127.0.0.1:0")
-        .with("admin.allow_force_release", "true");
-    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
-    eventually("they know each other", || async {
-        list(&page(&a, "overview").await, "coordinators").len() == 2
+        .with("admin.allow_force_release", "true")
+}
+
+async fn until_it_knows(coordinator: &Coordinator, count: usize) {
+    eventually("it knows the others", || async {
+        list(&page(coordinator, "overview").await, "coordinators").len() == count
     })
     .await;
+}
+
+async fn two_with(settings: &Settings) -> [Coordinator; 2] {
+    let (a, b) = tokio::join!(Coordinator::start(settings), Coordinator::start(settings));
+    until_it_knows(&a, 2).await;
+    [a, b]
+}
+
+async fn two_that_know_each_other() -> (RedisServer, Coordinator, Coordinator) {
+    let redis = RedisServer::start().await;
+    let [a, b] = two_with(&fleet_on(&redis.url())).await;
     (redis, a, b)
+}
+
+#[tokio::test]
+async fn coordinators_on_a_cluster_and_behind_sentinels_know_each_other() {
+    let (cluster, sentinels) = tokio::join!(Cluster::start_without_replicas(), Sentinels::start());
+    for store in [cluster.url(), sentinels.url()] {
+        let [a, b] = two_with(&fleet_on(&store)).await;
+        let mut holder = a.client().await.open().await;
+        holder.acquire("build").await;
+        let mut waiter = b.client().await.open().await;
+        waiter.wait_in("build", LockMode::Exclusive).await;
+        let lock = page(&a, "lock?name=build").await;
+        assert_eq!(lock["waiterCount"], 1, "{store}: {lock}");
+    }
+}
+
+#[tokio::test]
+async fn coordinators_with_tls_ask_each_other_and_name_those_whose_certificate_they_do_not_trust() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let redis = RedisServer::start().await;
+    let settings = |trusted: &Authority| {
+        let ca = trusted.ca_file().display().to_string();
+        authority
+            .secured(fleet_on(&redis.url()))
+            .with("fleet.ca_file", &ca)
+            .with("fleet.server_name", "localhost")
+    };
+    let [a, b] = two_with(&settings(&authority)).await;
+    let overview = page(&a, "overview").await;
+    let other = format!("https://{}", b.address());
+    assert_eq!(list(&overview, "coordinators")[1]["coordinator"], other);
+
+    let wary = Coordinator::start(&settings(&stranger)).await;
+    eventually("it names both", || async {
+        list(&page(&wary, "overview").await, "unasked").len() == 2
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// An authority, and a folder for what it issues.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: String,
     folder: TempDir,
@@ -40,7 +40,7 @@ struct Issued {
 // === impl Authority ===
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -81,20 +81,28 @@ impl Authority {
         self.file("tls.key", &issued.key);
     }
 
+    /// Where its own certificate is.
+    pub(crate) fn ca_file(&self) -> PathBuf {
+        self.file("ca.crt", &self.certificate)
+    }
+
     /// A coordinator with TLS.
     fn settings(&self) -> Settings {
+        self.secured(Settings::on("embedded:"))
+    }
+
+    pub(crate) fn secured(&self, settings: Settings) -> Settings {
         self.install(&self.issue(|_| {}));
         let file = |name: &str| self.folder.path().join(name).display().to_string();
-        Settings::on("embedded:")
+        settings
             .with("server.tls.certificate_file", &file("tls.crt"))
             .with("server.tls.key_file", &file("tls.key"))
     }
 
     /// The same for clients with certificates.
     fn mutual(&self) -> Settings {
-        let ca = self.file("ca.crt", &self.certificate);
-        let settings = self.settings();
-        settings.with("server.tls.client_ca_file", &ca.display().to_string())
+        let ca = self.ca_file().display().to_string();
+        self.settings().with("server.tls.client_ca_file", &ca)
     }
 
     /// Connects as somebody who trusts this authority.
