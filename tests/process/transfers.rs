@@ -16,6 +16,9 @@ use crate::{
 const NAME: &str = "workers";
 const ROUNDS: usize = 100;
 
+/// Goes on until the folder is removed, if nobody ends it before.
+const LEAD: &str = "touch led; while [ -e led ]; do sleep 0.02; done";
+
 /// How much longer than a bare pair of calls a planned transfer may take.
 const RATIO_MAX: f64 = 30.0;
 
@@ -99,7 +102,7 @@ async fn the_command_transfers_to_the_candidate_that_it_names() {
     let elect = |coordinator: &Coordinator, candidate: &str| {
         let mut command = lockkeeper(coordinator, &["elect", NAME, "--candidate", candidate]);
         command.args(["--value", candidate, "--on-yield", "TERM"]);
-        command.args(["--", "sh", "-c", "touch led; exec sleep 600"]);
+        command.args(["--", "sh", "-c", LEAD]);
         command
             .current_dir(folder.path())
             .kill_on_drop(true)

@@ -25,6 +25,7 @@ export class World {
   constructor(binary) {
     this.binary = binary;
     this.processes = [];
+    this.commands = [];
     this.troubles = [];
   }
 
@@ -85,7 +86,7 @@ export class World {
     child.said = "";
     child.stderr.on("data", (text) => (child.said += text));
     child.ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
-    this.processes.push(child);
+    this.commands.push(child);
     return child;
   }
 
@@ -126,9 +127,11 @@ export class World {
 
   async close() {
     await this.browser?.close();
-    for (const child of this.processes) {
-      if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
-    }
+    // Each ends what it runs.
+    const lives = (child) => child.exitCode === null && child.signalCode === null;
+    for (const child of this.commands.filter(lives)) child.kill("SIGTERM");
+    await Promise.all(this.commands.map((child) => child.ended));
+    for (const child of this.processes.filter(lives)) child.kill("SIGKILL");
     if (this.profile) await rm(this.profile, { recursive: true, force: true });
   }
 }
