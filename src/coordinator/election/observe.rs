@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use lockkeeper_access::{Account, Counted, Quota};
-use lockkeeper_store::script::ElectionInspected;
+use lockkeeper_store::script::{ElectionInspected, Recorded};
 use tokio::time::sleep_until;
 
 use crate::{
@@ -36,6 +36,9 @@ pub struct Observer {
 struct Cursor {
     /// The last revision; 0 if there was none yet. None before the first look.
     revision: Option<u64>,
+    /// What had that revision, if it was seen here. A store that forgot it may give the revision to
+    /// another value.
+    newest: Option<Recorded>,
     is_without_leader: bool,
     pending: VecDeque<Observed>,
 }
@@ -124,8 +127,11 @@ impl Cursor {
         let ElectionInspected {
             leads, recorded, ..
         } = seen;
-        let newest = recorded.last().map(|it| it.revision);
-        let is_new = newest.is_some_and(|newest| self.revision != Some(newest));
+        let newest = recorded.last().cloned();
+        let is_new = newest.as_ref().is_some_and(|newest| {
+            let is_another = self.newest.as_ref().is_some_and(|it| it != newest);
+            self.revision != Some(newest.revision) || is_another
+        });
         if let (Some(after), Some(first), true) = (self.revision, recorded.first(), is_new) {
             let is_gap = match after {
                 0 => recorded.len() >= VALUES_KEPT,
@@ -147,29 +153,39 @@ impl Cursor {
         if !leads && !std::mem::replace(&mut self.is_without_leader, true) {
             self.pending.push_back(Observed::NoLeader);
         }
-        self.revision = newest.or(self.revision).or(Some(0));
+        let revision = newest.as_ref().map(|it| it.revision);
+        self.revision = revision.or(self.revision).or(Some(0));
+        self.newest = newest.or(self.newest.take());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_store::script::Recorded;
-
     use super::*;
 
     /// The events to send when the store shows these revisions, and whether the newest leads.
     fn told(cursor: &mut Cursor, revisions: &[u64], leads: bool) -> String {
-        let recorded = revisions.iter().map(|&revision| Recorded {
+        let recorded = revisions
+            .iter()
+            .map(|&revision| recorded(revision, revision * 10));
+        told_of(cursor, recorded.collect(), leads)
+    }
+
+    fn recorded(revision: u64, term: u64) -> Recorded {
+        Recorded {
             revision,
-            term: revision * 10,
+            term,
             owner: "x".into(),
             client_name: String::new(),
             value: String::new(),
-        });
+        }
+    }
+
+    fn told_of(cursor: &mut Cursor, recorded: Vec<Recorded>, leads: bool) -> String {
         cursor.follow(ElectionInspected {
             leads,
             remaining: None,
-            recorded: recorded.collect(),
+            recorded,
         });
         let told = cursor.pending.drain(..).map(|it| match it {
             Observed::Leader(it) => it.revision.to_string(),
@@ -198,6 +214,17 @@ mod tests {
         for (at, (revisions, leads, expected)) in steps.into_iter().enumerate() {
             assert_eq!(told(&mut cursor, revisions, leads), expected, "step {at}");
         }
+    }
+
+    #[test]
+    fn a_revision_that_the_store_forgot_and_gave_to_another_term_is_told_as_a_gap() {
+        let mut cursor = Cursor::default();
+        assert_eq!(told(&mut cursor, &[5], true), "5");
+        assert_eq!(told(&mut cursor, &[4], false), "missed 4 none");
+        assert_eq!(told(&mut cursor, &[5], true), "5");
+        let anew = vec![recorded(5, 70)];
+        assert_eq!(told_of(&mut cursor, anew.clone(), true), "missed 5");
+        assert_eq!(told_of(&mut cursor, anew, false), "none");
     }
 
     #[test]
