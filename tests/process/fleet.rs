@@ -33,16 +33,12 @@ fn fleet_on(store: &str) -> Settings {
         .with("admin.allow_force_release", "true")
 }
 
-async fn until_it_knows(coordinator: &Coordinator, count: usize) {
-    eventually("it knows the others", || async {
-        list(&page(coordinator, "overview").await, "coordinators").len() == count
-    })
-    .await;
-}
-
 async fn two_with(settings: &Settings) -> [Coordinator; 2] {
     let (a, b) = tokio::join!(Coordinator::start(settings), Coordinator::start(settings));
-    until_it_knows(&a, 2).await;
+    eventually("they know each other", || async {
+        list(&page(&a, "overview").await, "coordinators").len() == 2
+    })
+    .await;
     [a, b]
 }
 

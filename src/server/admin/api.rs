@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     Admin,
-    failure::Failure,
+    failure::{Failure, audited},
     guard::Caller,
     overview::overview,
     sessions::{end_session, list_all},
@@ -199,8 +199,7 @@ async fn force_release(
     caller: Caller,
     body: Result<Json<ForceRelease>, JsonRejection>,
 ) -> Result<Json<Value>, Failure> {
-    let Json(request) =
-        body.map_err(|error| Failure::new(error.status(), "INVALID", error.body_text()))?;
+    let Json(request) = body?;
     let asked = caller.asks(&admin, "ForceRelease", &request.name, &request.reason)?;
     admin.may_change(&asked)?;
     let release = async {
@@ -212,19 +211,11 @@ async fn force_release(
         let grace = Duration::from_secs(request.grace_period_seconds.into());
         admin.coordinator.force_release(&name, &reason, grace).await
     };
-    match release.await {
-        Ok(released) => {
-            asked.done();
-            Ok(Json(json!({
-                "released": released.holder_count > 0,
-                "holderCount": released.holder_count,
-            })))
-        }
-        Err(error) => {
-            asked.failed(&error);
-            Err(Failure::of(&error))
-        }
-    }
+    let released = audited(&asked, release.await)?;
+    Ok(Json(json!({
+        "released": released.holder_count > 0,
+        "holderCount": released.holder_count,
+    })))
 }
 
 async fn request_yield(
@@ -232,8 +223,7 @@ async fn request_yield(
     caller: Caller,
     body: Result<Json<AskToYield>, JsonRejection>,
 ) -> Result<Json<Value>, Failure> {
-    let Json(request) =
-        body.map_err(|error| Failure::new(error.status(), "INVALID", error.body_text()))?;
+    let Json(request) = body?;
     let asked = caller.asks(&admin, "RequestYield", &request.name, &request.reason)?;
     admin.may_change(&asked)?;
     let identity = caller.identity();
@@ -253,18 +243,10 @@ async fn request_yield(
         };
         admin.coordinator.request_yield(ask).await
     };
-    match ask.await {
-        Ok(requested) => {
-            asked.done();
-            let reached = requested.holders.iter().filter(|(_, reached)| *reached);
-            Ok(Json(json!({
-                "holderCount": requested.holder_count,
-                "reachedCount": reached.count(),
-            })))
-        }
-        Err(error) => {
-            asked.failed(&error);
-            Err(Failure::of(&error))
-        }
-    }
+    let requested = audited(&asked, ask.await)?;
+    let reached = requested.holders.iter().filter(|(_, reached)| *reached);
+    Ok(Json(json!({
+        "holderCount": requested.holder_count,
+        "reachedCount": reached.count(),
+    })))
 }

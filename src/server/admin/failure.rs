@@ -3,10 +3,11 @@
 
 use axum::{
     Json,
+    extract::rejection::JsonRejection,
     http::{StatusCode, header::WWW_AUTHENTICATE},
     response::{IntoResponse, Response},
 };
-use lockkeeper_access::Unauthenticated;
+use lockkeeper_access::{Audited, Unauthenticated};
 use lockkeeper_coordinator::Error;
 use serde_json::json;
 
@@ -51,6 +52,21 @@ impl Failure {
         };
         Self::new(status, reason, error.to_string())
     }
+}
+
+impl From<JsonRejection> for Failure {
+    fn from(rejected: JsonRejection) -> Self {
+        Self::new(rejected.status(), "INVALID", rejected.body_text())
+    }
+}
+
+/// Audits how a change ended.
+pub(super) fn audited<T>(asked: &Audited<'_>, ended: Result<T, Error>) -> Result<T, Failure> {
+    match &ended {
+        Ok(_) => asked.done(),
+        Err(error) => asked.failed(error),
+    }
+    ended.map_err(|error| Failure::of(&error))
 }
 
 impl IntoResponse for Failure {

@@ -9,7 +9,11 @@ use lockkeeper_coordinator::{Error, Invalid, Reason, SessionsOf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Admin, failure::Failure, guard::Caller};
+use super::{
+    Admin,
+    failure::{Failure, audited},
+    guard::Caller,
+};
 use crate::{
     fleet::in_order,
     pages::{elsewhere, json::listed_session},
@@ -62,8 +66,7 @@ pub(super) async fn end_session(
     caller: Caller,
     body: Result<Json<EndSession>, JsonRejection>,
 ) -> Result<Json<Value>, Failure> {
-    let Json(request) =
-        body.map_err(|error| Failure::new(error.status(), "INVALID", error.body_text()))?;
+    let Json(request) = body?;
     let meant = SessionsOf::Digest(request.digest.clone());
     let sessions = admin.coordinator.sessions_of(&meant);
     let may = may_end(&admin.access, caller.identity(), &sessions);
@@ -95,18 +98,10 @@ pub(super) async fn end_session(
         }
         Ok(ended)
     };
-    match end.await {
-        Ok(ended) => {
-            asked.done();
-            Ok(Json(json!({
-                "sessionCount": ended.session_count,
-                "grantCount": ended.grant_count,
-                "unasked": ended.unasked.iter().map(elsewhere::unasked).collect::<Vec<_>>(),
-            })))
-        }
-        Err(error) => {
-            asked.failed(&error);
-            Err(Failure::of(&error))
-        }
-    }
+    let ended = audited(&asked, end.await)?;
+    Ok(Json(json!({
+        "sessionCount": ended.session_count,
+        "grantCount": ended.grant_count,
+        "unasked": ended.unasked.iter().map(elsewhere::unasked).collect::<Vec<_>>(),
+    })))
 }
