@@ -3,10 +3,11 @@
 -- is taken back. Nobody has seen a token of it, because the owner holds the lock still.
 --
 -- KEYS: 1 lock, 2 fencing counter
--- ARGV: 1 field of the grant, 2 the step, 3 time to live of an idle counter ms
+-- ARGV: 1 field of the grant, 2 the step, 3 time to live of an idle counter ms, 4 1 if the step made
+--       the counter
 -- Returns: token          one more than the counter was before the step; as text if it is the store's
 --                         time
---          {0}            the grant has ended
+--          {0}            the grant has ended; a counter that the step made is to end as well
 --          {4}            the counter is not such a lock's
 --          {9}            the counter is out of range
 -- Publishes: nothing
@@ -17,6 +18,9 @@ local stepped, why = read_token(counter)
 if not stepped then
   return {why}
 elseif redis.call('hexists', lock, field) == 0 then
+  if ARGV[4] == '1' and ttl > 0 and redis.call('pttl', counter) == -1 then
+    redis.call('pexpire', counter, ttl)
+  end
   return {0}
 end
 -- A counter that was nothing is one that the step has made, without a time to live.

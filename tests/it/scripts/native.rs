@@ -1,8 +1,17 @@
 //! The plain case without scripts, and the same with them: what the lock looks like, and what comes
 //! of everything else that may have happened to it.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use async_trait::async_trait;
 use lockkeeper_store::{
-    host::Value,
+    host::{
+        Call, Commands, HostError, Numbers, ScriptHost, Value,
+        embedded::{Clock, EmbeddedStore},
+    },
     script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Released, Scripts, keys},
 };
 
@@ -55,6 +64,77 @@ async fn a_counter_that_is_no_number_leaves_the_lock_free() {
             }
         }
     }
+}
+
+/// A store that loses everything after a lock was created, and is away when a script would take it.
+#[derive(Debug)]
+struct Forgetful {
+    store: EmbeddedStore,
+    host: Arc<dyn ScriptHost>,
+    forgets: AtomicBool,
+}
+
+#[async_trait]
+impl ScriptHost for Forgetful {
+    async fn eval(&self, call: Call) -> Result<Value, HostError> {
+        if self.forgets.load(Ordering::Relaxed) && call.script.name == "lock_acquire" {
+            return Err(HostError::Unavailable("by the test".to_owned()));
+        }
+        self.host.eval(call).await
+    }
+
+    fn runs_commands(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+        let creates = matches!(commands, Commands::Create { .. });
+        let answer = self.host.run(commands).await;
+        if creates && self.forgets.load(Ordering::Relaxed) {
+            self.store.flush_all();
+        }
+        answer
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
+        self.host.subscribe(channel).await
+    }
+
+    fn unsubscribe(&self, channel: &str) {
+        self.host.unsubscribe(channel);
+    }
+}
+
+/// The step of a counter that is gone makes one, which ends as every idle counter does.
+#[tokio::test]
+async fn a_step_after_the_store_has_lost_everything_leaves_nothing_for_ever() {
+    let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
+    let host = Arc::new(Forgetful {
+        host: store.connect().0,
+        store: store.clone(),
+        forgets: AtomicBool::new(false),
+    });
+    let config = Config {
+        native_commands: true,
+        ..config()
+    };
+    let scripts = Scripts::new(Arc::clone(&host) as Arc<dyn ScriptHost>, config);
+    let take = async |grant| {
+        let field = keys::grant_field(OWNER, grant).unwrap();
+        let hold = Hold::new("lock", Mode::Exclusive, &field).of_grant();
+        let acquired = scripts.acquire(hold, secs(100), ATTEMPT, Refusal::Forgotten);
+        let acquired = acquired.await?;
+        scripts.release_last(hold, None, secs(100)).await?;
+        Ok::<_, CallError>(acquired)
+    };
+    take(1).await.unwrap();
+    host.forgets.store(true, Ordering::Relaxed);
+    assert!(matches!(take(2).await, Err(CallError::Unavailable(_))));
+    let left = store.command(&["PTTL", COUNTER]).unwrap();
+    assert!(
+        matches!(left, Value::Int(left) if left > 0 || left == -2),
+        "{left:?}"
+    );
 }
 
 const OWNER: &str = "6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1:0";

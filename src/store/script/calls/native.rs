@@ -89,7 +89,7 @@ impl HostScripts {
             field: hold.field(),
         };
         match self.run(&catalog::NATIVE_ACQUIRE, add).await {
-            Ok([_, 0]) => {
+            Ok([sum, 0]) if unsigned(sum) != step.by => {
                 self.counters.forget(hold.name);
                 return Ok(None);
             }
@@ -97,13 +97,15 @@ impl HostScripts {
                 self.counters.stepped(hold.name, step.to);
                 return Ok(Some(step.to));
             }
-            // Another has raised the counter, or it was lost or set back.
-            Ok(_) => {
+            // Another has raised the counter, or it was lost or set back. If the step made it, it has no
+            // time to live yet, even if the lock is gone.
+            Ok([sum, _]) => {
                 let sent_at = Instant::now();
                 let args = vec![
                     hold.field(),
                     number(step.by),
                     millis(self.config.idle_token_retention),
+                    number(u64::from(unsigned(sum) == step.by)),
                 ];
                 let keys = vec![keys::lock(hold.name), keys::counter(hold.name)];
                 let script = &catalog::LOCK_TOKEN;
