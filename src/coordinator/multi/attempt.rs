@@ -238,21 +238,25 @@ fn deliver(
             core.events.tell(|| Event::of_grant(What::Granted, grant));
         }
     }
-    let in_books = matches!(registered, Some(Ok(_)));
     let undo = (!repeated).then(|| UndoAll {
         core: Arc::clone(core),
         session,
         identity,
-        registered: in_books,
-        // What could not be registered is undone before any later operation of this owner.
-        owner_locks: (!in_books && registered.is_some()).then_some(owner_locks),
+        registered: matches!(registered, Some(Ok(_))),
+        owner_locks: None,
     });
     let mut delivery = DeliveryAll::together(grants, undo);
-    if let Some(registered) = registered {
-        delivery.set_registered(registered?);
+    let valid = registered.transpose().and_then(|registered| {
+        if let Some(registered) = registered {
+            delivery.set_registered(registered);
+        }
+        delivery.earliest_end().map_or(Ok(()), expect_valid)
+    });
+    if valid.is_err() {
+        // The owner's next attempt would count holds that are about to be given back.
+        delivery.keep(owner_locks);
     }
-    delivery.earliest_end().map_or(Ok(()), expect_valid)?;
-    Ok(delivery)
+    valid.map(|()| delivery)
 }
 
 // === impl Prepared ===

@@ -101,6 +101,16 @@ impl DeliveryAll {
         }
     }
 
+    /// Keeps the owner locks of the attempt, so that its undo precedes any later operation of the
+    /// owner.
+    pub(crate) fn keep(&mut self, owner_locks: Vec<OwnerLock>) {
+        if let Parts::Together { undo, .. } = &mut self.0
+            && let Some(undo) = undo
+        {
+            undo.owner_locks = Some(owner_locks);
+        }
+    }
+
     /// What others know of the holder of this lock.
     pub(crate) fn holder(&self, which: usize) -> HolderKnown {
         match &self.0 {

@@ -124,6 +124,25 @@ async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
     );
 }
 
+/// The store has the locks for another 6 ms, which are not relied on.
+#[tokio::test(start_paused = true)]
+async fn holds_whose_answer_comes_too_late_are_given_back_before_the_owner_tries_again() {
+    let (faults, world, mut client) = World::faulty_with_client().await;
+    let words = ["a", "b:write", "c:read"];
+    let request = || try_all(&words, "x").lasting(secs(1));
+    faults.set_answer_delay(millis(994));
+    let mut other = world.client(0).await;
+    let again = async {
+        tokio::time::sleep(millis(1)).await;
+        faults.set_answer_delay(millis(0));
+        tried(&mut other, request()).await
+    };
+    let (late, again) = tokio::join!(client.try_all(request()), again);
+    assert_eq!(reason(&late.unwrap_err()), "OUTCOME_UNKNOWN");
+    assert_eq!(names(&again.grants), ["a", "b", "c"]);
+    assert_eq!(holders(&mut client, "a").await.len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_wait_rides_out_a_store_that_is_away() {
     let (faults, _world, mut client) = World::faulty_with_client().await;
