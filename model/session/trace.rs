@@ -57,6 +57,9 @@ pub struct Trace<Client> {
     lease_max: Millis,
     /// When the lease of each grant ends, or ended.
     ends: BTreeMap<(Client, u64), Millis>,
+    /// The most holds that each client has had. A call that was sent before it lost them, and is
+    /// carried out afterwards, adds to them.
+    most: BTreeMap<Client, u8>,
 }
 
 // === impl Trace ===
@@ -71,6 +74,7 @@ impl<Client: Copy + Debug + Ord> Trace<Client> {
             newest: 0,
             lease_max,
             ends: BTreeMap::new(),
+            most: BTreeMap::new(),
         }
     }
 
@@ -119,7 +123,17 @@ impl<Client: Copy + Debug + Ord> Trace<Client> {
         let expires = new.map_or(0, |it| it.expires);
         let of = held.ok_or(NotOwner);
         let next = match (step, new) {
-            (Step::Acquire | Step::Create, Some(new)) => is_seen(Some(Holder::acquire(held, new)?)),
+            (Step::Acquire | Step::Create, Some(new)) => {
+                let next = Holder::acquire(held, new)?;
+                let most = self.most.get(&new.client).map_or(0, |most| most + 1);
+                let holds = match held {
+                    None => next.holds..=next.holds,
+                    Some(_) => next.holds..=next.holds.max(most),
+                };
+                holds
+                    .map(|holds| Holder { holds, ..next })
+                    .find_map(|next| is_seen(Some(next)))
+            }
             (Step::Release | Step::Undo, _) => {
                 let mut left = held;
                 loop {
@@ -184,6 +198,8 @@ impl<Client: Copy + Debug + Ord> Trace<Client> {
             return Err(format!("a lease of {lease} ms is too long"));
         }
         self.ends.insert((held.client, held.token), held.expires);
+        let most = self.most.entry(held.client).or_default();
+        *most = held.holds.max(*most);
         Ok(())
     }
 

@@ -27,6 +27,8 @@ struct Seen {
     serial: Bytes,
     /// Renewals in a row that it ends before its hold since.
     behind: u32,
+    /// By how many ms.
+    gap: i64,
     /// An attempt was undone that may have brought it: its coordinator may not know of it.
     is_undone: bool,
 }
@@ -78,12 +80,13 @@ impl Notes {
                     let was_undone = was.as_ref().is_some_and(|was| was.is_undone);
                     let is_undone = was_undone || by.ends_with("_undo");
                     let was_level = was.as_ref().is_none_or(|was| was.behind == 0);
+                    let gap = left - noted;
                     let behind = match was {
-                        _ if noted >= left => 0,
-                        Some(was) => was.behind + u32::from(by.ends_with("_renew")),
+                        _ if gap <= 0 => 0,
+                        // Renewals of other holds leave the gap as it is, but for a rounding.
+                        Some(was) => was.behind + u32::from(gap > was.gap + 1),
                         None => 1,
-                    }
-                    .max(u32::from(noted < left));
+                    };
                     let is_new = behind > 0 && was_level;
                     let is_wrong = behind > RENEWALS_BEHIND || (is_new && !by.ends_with("_renew"));
                     if is_wrong && !is_undone {
@@ -92,6 +95,7 @@ impl Notes {
                     let seen = Seen {
                         serial: hold.serial,
                         behind,
+                        gap,
                         is_undone,
                     };
                     known.insert(key, seen);

@@ -8,6 +8,8 @@ pub(super) mod writers;
 
 use std::collections::BTreeMap;
 
+use lockkeeper_store::script::Mode;
+
 use super::{Bounds, MARGIN, Violation, violation};
 use crate::history::{Event, Holder, Kind, Millis, Name, Op, Reach, Told, What};
 
@@ -24,6 +26,8 @@ pub(super) struct Span {
     index: usize,
     from: Millis,
     until: Option<Millis>,
+    /// It ended without an answer that says what came of it.
+    in_doubt: bool,
 }
 
 /// All operations of a history, and how far the coordinators could rely on the store.
@@ -60,12 +64,17 @@ impl<'a> Waits<'a> {
                         index,
                         from: event.at,
                         until: None,
+                        in_doubt: false,
                     };
                     spans.insert(*op, span);
                 }
                 What::Told(op, _) | What::Unread(op) | What::Dropped(op) => {
                     if let Some(span) = spans.get_mut(op) {
                         span.until.get_or_insert(event.at);
+                        span.in_doubt = !matches!(
+                            &event.what,
+                            What::Told(_, told) if *told != Told::Unknown
+                        );
                     }
                 }
                 What::Reach(node, reach) => {
@@ -134,6 +143,30 @@ impl<'a> Waits<'a> {
         self.spans.iter().filter(waits)
     }
 
+    /// Whether a writer that is told to wait does not wait any more: its call was carried out late,
+    /// and takes its mark away again.
+    fn is_late_writer(&self, holder: Holder, name: Name, at: Millis) -> bool {
+        let waits =
+            |of: &Span| of.holder == holder && of.name == name && of.from <= at && of.end() >= at;
+        holder.mode == Mode::Write && !self.waiting_at_all().any(waits)
+    }
+
+    /// When such calls were carried out.
+    fn late_writers(
+        &self,
+        name: Name,
+        after: Millis,
+        until: Millis,
+    ) -> impl Iterator<Item = Millis> {
+        let late = move |event: &&Event| match event.what {
+            What::Waits(holder, of) => of == name && self.is_late_writer(holder, of, event.at),
+            _ => false,
+        };
+        let meanwhile = move |event: &&Event| event.at > after && event.at <= until;
+        let events = self.events.iter().filter(meanwhile).filter(late);
+        events.map(|event| event.at)
+    }
+
     /// Whether the owner had nothing else under way that could take the lock for it, or its place
     /// in the queue away.
     fn is_alone(&self, span: &Span) -> bool {
@@ -142,9 +175,28 @@ impl<'a> Waits<'a> {
                 && of.holder.is_same_owner(span.holder)
                 && of.name == span.name
                 && of.from <= span.end()
-                && of.end() >= span.from
+                && self.cleared(of) >= span.from
         };
         !self.spans.iter().any(|of| other(&of))
+    }
+
+    /// By when an operation's coordinator has taken back what came of it, and left the queue for it.
+    fn cleared(&self, span: &Span) -> Millis {
+        let reaches = self.reaches.get(&span.node).map_or(&[][..], Vec::as_slice);
+        let failing = reaches
+            .iter()
+            .enumerate()
+            .filter_map(|(place, (at, reach))| {
+                let ended = reaches
+                    .get(place + 1)
+                    .map_or(Millis::MAX, |(next, _)| *next);
+                (fails(*reach) && *at <= span.end() && ended >= span.end()).then_some(ended)
+            });
+        match failing.max() {
+            Some(ended) => ended.saturating_add(self.bounds.settled()),
+            None if span.in_doubt => span.end().saturating_add(self.bounds.settled()),
+            None => span.end(),
+        }
     }
 
     /// Whether a node was not as good as this all the time, or what was wrong has not been cleared

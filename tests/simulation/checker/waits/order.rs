@@ -53,7 +53,8 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
                 }
                 // Its last try may have been under way when it was no longer wanted.
                 let own = with_those_before(open(*granted, *name, waits.bounds.settled()), &spans);
-                if own.iter().any(|span| unknown.contains(&span.op)) {
+                let is_late = !waits.is_asked_for(*granted, *name, index);
+                if is_late || own.iter().any(|span| unknown.contains(&span.op)) {
                     continue;
                 }
                 let came = own.iter().filter_map(|span| arrived.get(&span.op)).min();
@@ -82,6 +83,20 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
         }
     }
     violations
+}
+
+// === impl Waits ===
+
+impl Waits<'_> {
+    /// Whether an operation of the holder is under way or has just ended. A call of one that ended
+    /// long ago, which is carried out late, has the place in the queue that it had then.
+    fn is_asked_for(&self, holder: Holder, name: Name, index: usize) -> bool {
+        let at = self.events[index].at;
+        self.spans.iter().any(|span| {
+            let until = span.end().saturating_add(self.bounds.settled());
+            span.holder == holder && span.name == name && span.index < index && until >= at
+        })
+    }
 }
 
 /// Waits of one owner, and those whose place in the queue they have kept.

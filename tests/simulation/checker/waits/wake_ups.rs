@@ -67,9 +67,12 @@ impl Waits<'_> {
         if self.was(span.node, fails, begin, until) {
             time += bounds.settled() + poll;
         }
-        // Nothing is published when a key is deleted by hand; the end of a lease is known
-        // beforehand, but not which of several ends last.
-        let silent = free.by == "by hand";
+        // Nothing is published when a key is deleted by hand, so the head of a line may still know
+        // the lease of before; the end of a lease is known beforehand, but not which of several
+        // ends last.
+        let silent = self
+            .forced(span.name, begin.saturating_sub(poll), until)
+            .is_some();
         let unforeseen = free.by == EXPIRY && mode == Mode::Write;
         if silent || unforeseen || self.was(span.node, is_not_calm, begin, until) {
             time += poll;
@@ -133,7 +136,8 @@ impl Waits<'_> {
     }
 
     /// By when a reader is let in although writers wait: each that leaves may make room for
-    /// another, whose time begins anew; a mark that is deleted does so too.
+    /// another, whose time begins anew; a mark that is deleted does so too, and one that leaves
+    /// late.
     fn held_back(&self, span: &Span, begin: Millis, until: Millis, time: Millis) -> Millis {
         let hold_back = self.bounds.hold_back;
         let writers: Vec<&Span> = self
@@ -147,6 +151,7 @@ impl Waits<'_> {
             let due = begin + hold_back + time;
             ends.filter(|end| *end > begin && *end <= due)
                 .chain(self.forced(span.name, begin, due))
+                .chain(self.late_writers(span.name, begin, due))
                 .min()
         };
         while let Some(end) = next_end(begin) {

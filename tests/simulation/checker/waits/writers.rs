@@ -127,6 +127,13 @@ impl Waits<'_> {
                 What::Forced(name) if *name == span.name && meanwhile => {
                     turns.push((at, Turn::Anew));
                 }
+                What::Waits(holder, name)
+                    if *name == span.name
+                        && meanwhile
+                        && self.is_late_writer(*holder, *name, at) =>
+                {
+                    turns.push((at, Turn::Anew));
+                }
                 What::Told(op, _) | What::Dropped(op) if meanwhile => {
                     let ended = self.waiting_at_all().find(|of| of.op == *op);
                     // One that was refused at once left no mark that it could take away.
