@@ -70,7 +70,7 @@ def new_request_id() -> None:
 def half_close() -> None:
     """Half-close the stream when there is nothing to send."""
 
-    async def write(call: Any, first: Any, frames: asyncio.Queue[Any]) -> None:
+    async def write(call: Any, first: Any, frames: Any) -> None:
         await call.write(first)
         while True:
             try:
