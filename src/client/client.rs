@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Address, AdminClient, Connector, ElectionClient, Error, LatchClient, LockClient, Observer,
-    SemaphoreClient, SessionBuilder, TlsFiles, Token, Transport, dial::Dialled,
+    Address, AdminClient, Connector, ElectionClient, Error, LatchClient, LockClient, LockWatch,
+    Observer, SemaphoreClient, SessionBuilder, TlsFiles, Token, Transport, dial::Dialled,
     endpoints::Endpoints, free,
 };
 
@@ -86,6 +86,11 @@ impl Client {
         limit: Option<Duration>,
     ) -> Result<(), Error> {
         free::await_free(&self.endpoints, lock.into(), limit).await
+    }
+
+    /// Watches what happens to a lock, on all coordinators and by Redisson clients.
+    pub fn watch_lock(&self, lock: impl Into<String>) -> LockWatch {
+        LockWatch::new(self.endpoints.clone(), lock.into())
     }
 
     /// A generated client of `LockAdminService` on a new connection, for locks held by other

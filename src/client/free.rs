@@ -8,7 +8,7 @@ use lockkeeper_api::pb::{
 };
 use tokio::time::Instant;
 
-use crate::{Error, duration::to_proto, endpoints::Endpoints, observer::pause};
+use crate::{Error, duration::to_proto, endpoints::Endpoints, follow::pause};
 
 /// See [`Client::await_free`](crate::Client::await_free).
 pub(crate) async fn await_free(

@@ -9,6 +9,7 @@ mod dial;
 mod duration;
 mod endpoints;
 mod error;
+mod follow;
 mod free;
 mod guard;
 mod holding;
@@ -20,6 +21,7 @@ mod task;
 mod tls_sniff;
 mod transport_error;
 mod validity;
+mod watch;
 
 pub use self::{
     address::{Address, InvalidAddress},
@@ -39,6 +41,7 @@ pub use self::{
     },
     transport_error::of_status as why_broken,
     validity::YieldRequest,
+    watch::{LockEvent, LockWatch},
 };
 pub use lockkeeper_api::pb::{
     LockMode, LostReason, NotGrantedReason, Note, TransferRequest, TransferResponse,

@@ -179,6 +179,35 @@ impl Driver {
         asked.count()
     }
 
+    /// The first events of a feed, now or later: what happened, and the figures of it.
+    pub(crate) async fn told(&mut self, feed: &str, count: usize) -> Result<Vec<String>> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = self.all_told(feed);
+            if told.len() >= count {
+                return Ok(told);
+            }
+            match timeout_at(deadline, self.lines.recv()).await {
+                Ok(Some(seen)) => self.seen.push(seen),
+                Ok(None) => bail!("the driver has ended, after {told:?}"),
+                Err(_) => bail!("{feed} was told no more than {told:?}: {:?}", self.tail()),
+            }
+        }
+    }
+
+    /// What a feed was told so far.
+    pub(crate) fn all_told(&mut self, feed: &str) -> Vec<String> {
+        self.drain();
+        let told = self.seen.iter().map(|it| &it.event);
+        let told = told.filter(|it| it["event"] == "told" && it["feed"] == feed);
+        told.map(|it| {
+            let figures = ["what", "revision", "value", "fencing_token"];
+            let figures = figures.into_iter().filter_map(|name| it[name].as_str());
+            figures.collect::<Vec<_>>().join(" ")
+        })
+        .collect()
+    }
+
     /// A state of the session, now or later.
     pub(crate) async fn state(&mut self, state: &str) -> Result<Seen> {
         let what = format!("the session's state {state}");

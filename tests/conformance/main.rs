@@ -4,6 +4,7 @@
 mod contention;
 mod deadlock;
 mod driver_process;
+mod feed;
 mod ledger;
 mod messages;
 mod real;

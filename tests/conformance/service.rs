@@ -1,4 +1,5 @@
-//! The service of a scripted coordinator: sessions go to the scenario, all other calls are refused.
+//! The service of a scripted coordinator: sessions, and calls that are answered by a stream, go to
+//! the scenario. All other calls are refused.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -7,20 +8,46 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream as Frames, StreamExt as _, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{ledger::Ledger, stream::Stream};
+use crate::{
+    feed::{Answers, Called, Feed},
+    ledger::Ledger,
+    stream::Stream,
+};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Service {
     accepted: mpsc::UnboundedSender<Stream>,
+    called: mpsc::UnboundedSender<Called>,
     ledger: Arc<Ledger>,
 }
 
 // === impl Service ===
 
 impl Service {
-    pub(crate) fn new(accepted: mpsc::UnboundedSender<Stream>, ledger: Arc<Ledger>) -> Self {
-        Self { accepted, ledger }
+    pub(crate) fn new(
+        accepted: mpsc::UnboundedSender<Stream>,
+        called: mpsc::UnboundedSender<Called>,
+        ledger: Arc<Ledger>,
+    ) -> Self {
+        Self {
+            accepted,
+            called,
+            ledger,
+        }
+    }
+
+    /// Hands a call over to the scenario.
+    pub(crate) fn follow<I, O>(
+        &self,
+        request: Request<I>,
+        called: impl FnOnce(Feed<I, O>) -> Called,
+    ) -> Result<Response<Answers<O>>, Status> {
+        let (feed, answers) = Feed::new(request);
+        self.called
+            .send(called(feed))
+            .map_err(|_| Status::unavailable("the scenario is over"))?;
+        Ok(answers)
     }
 
     /// Hands the stream over to the scenario.
@@ -54,8 +81,8 @@ macro_rules! service {
         impl LockService for Service {
             type SessionStream = Responses;
             type AcquireStream = Nothing<pb::AcquireResponse>;
-            type AwaitFreeStream = Nothing<pb::AwaitFreeResponse>;
-            type WatchLockStream = Nothing<pb::WatchLockResponse>;
+            type AwaitFreeStream = Answers<pb::AwaitFreeResponse>;
+            type WatchLockStream = Answers<pb::WatchLockResponse>;
             type AcquireAllStream = Nothing<pb::AcquireAllResponse>;
 
             async fn session(
@@ -63,6 +90,20 @@ macro_rules! service {
                 request: Request<Streaming<SessionRequest>>,
             ) -> Result<Response<Self::SessionStream>, Status> {
                 self.accept(request)
+            }
+
+            async fn await_free(
+                &self,
+                request: Request<pb::AwaitFreeRequest>,
+            ) -> Result<Response<Self::AwaitFreeStream>, Status> {
+                self.follow(request, Called::AwaitFree)
+            }
+
+            async fn watch_lock(
+                &self,
+                request: Request<pb::WatchLockRequest>,
+            ) -> Result<Response<Self::WatchLockStream>, Status> {
+                self.follow(request, Called::WatchLock)
             }
 
             $(async fn $method(
@@ -85,8 +126,6 @@ service! {
     release_all: ReleaseAllRequest => pb::ReleaseAllResponse;
     describe: DescribeRequest => pb::DescribeResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
-    await_free: AwaitFreeRequest => Self::AwaitFreeStream;
-    watch_lock: WatchLockRequest => Self::WatchLockStream;
     explain: ExplainRequest => pb::ExplainResponse;
     request_yield: RequestYieldRequest => pb::RequestYieldResponse;
     offer: OfferRequest => pb::OfferResponse;

@@ -4,7 +4,10 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, anyhow};
-use lockkeeper_api::pb::{Grant, ResumeSession, lock_service_server::LockServiceServer};
+use lockkeeper_api::pb::{
+    Grant, ResumeSession, election_service_server::ElectionServiceServer,
+    lock_service_server::LockServiceServer,
+};
 use lockkeeper_base::tasks::spawn_detached;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::mpsc, time::timeout};
@@ -14,6 +17,7 @@ use tonic::transport::{Server, ServerTlsConfig};
 
 use crate::{
     driver_process::{Driver, PATIENCE},
+    feed::Called,
     ledger::Ledger,
     messages::{LEASE, TOKEN},
     service::Service,
@@ -24,6 +28,13 @@ use crate::{
 pub(crate) struct Stage {
     pub(crate) driver: Driver,
     pub(crate) coordinators: Vec<Scripted>,
+    callers: Callers,
+    calls: mpsc::UnboundedReceiver<Called>,
+}
+
+/// What the coordinators of a scenario share.
+struct Callers {
+    called: mpsc::UnboundedSender<Called>,
     ledger: Arc<Ledger>,
 }
 
@@ -39,20 +50,23 @@ pub(crate) struct Scripted {
 impl Stage {
     /// Starts two coordinators and the driver.
     pub(crate) async fn new(driver: Driver) -> Result<Self> {
+        let (called, calls) = mpsc::unbounded_channel();
         let ledger = Arc::default();
+        let callers = Callers { called, ledger };
         Ok(Self {
             driver,
             coordinators: vec![
-                Scripted::start(&ledger, None).await?,
-                Scripted::start(&ledger, None).await?,
+                Scripted::start(&callers, None).await?,
+                Scripted::start(&callers, None).await?,
             ],
-            ledger,
+            callers,
+            calls,
         })
     }
 
     /// Adds a coordinator with TLS and returns its number.
     pub(crate) async fn add_tls(&mut self, tls: ServerTlsConfig) -> Result<usize> {
-        let coordinator = Scripted::start(&self.ledger, Some(tls)).await?;
+        let coordinator = Scripted::start(&self.callers, Some(tls)).await?;
         self.coordinators.push(coordinator);
         Ok(self.coordinators.len() - 1)
     }
@@ -98,6 +112,13 @@ impl Stage {
         Ok((stream, resume))
     }
 
+    /// The next call that is answered by a stream, at any coordinator.
+    pub(crate) async fn call(&mut self, what: &str) -> Result<Called> {
+        let called = timeout(PATIENCE, self.calls.recv()).await;
+        let called = called.map_err(|_| anyhow!("{what} does not come"))?;
+        called.context("the coordinators are stopped")
+    }
+
     /// Whether a client has opened a stream that no scenario has accepted.
     pub(crate) fn has_come(&mut self, coordinator: usize) -> bool {
         self.coordinators[coordinator].try_accept().is_some()
@@ -120,25 +141,28 @@ impl Stage {
 
     /// What clients did that no client may ever do.
     pub(crate) fn problems(&self) -> Vec<String> {
-        self.ledger.problems.lock().clone()
+        self.callers.ledger.problems.lock().clone()
     }
 }
 
 // === impl Scripted ===
 
 impl Scripted {
-    async fn start(ledger: &Arc<Ledger>, tls: Option<ServerTlsConfig>) -> Result<Self> {
+    async fn start(callers: &Callers, tls: Option<ServerTlsConfig>) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (accepted, streams) = mpsc::unbounded_channel();
-        let service = Service::new(accepted, Arc::clone(ledger));
+        let Callers { called, ledger } = callers;
+        let service = Service::new(accepted, called.clone(), Arc::clone(ledger));
+        let service = Arc::new(service);
         let stop = CancellationToken::new();
         let mut server = Server::builder();
         if let Some(tls) = tls {
             server = server.tls_config(tls)?;
         }
         let server = server
-            .add_service(LockServiceServer::new(service))
+            .add_service(LockServiceServer::from_arc(Arc::clone(&service)))
+            .add_service(ElectionServiceServer::from_arc(service))
             .serve_with_incoming(TcpListenerStream::new(listener));
         let stopped = stop.clone();
         spawn_detached("scripted", async move {

@@ -195,6 +195,8 @@ impl Stream {
         expect_cancel: Cancel -> pb::CancelOperation;
         expect_proclaim: Proclaim -> pb::ProclaimRequest;
         expect_close: Close -> pb::CloseSession;
+        expect_offer: Offer -> pb::OfferRequest;
+        expect_claim: Claim -> pb::ClaimRequest;
     }
 
     pub(crate) fn send(&self, op_id: u64, response: Response) {

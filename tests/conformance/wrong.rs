@@ -59,6 +59,17 @@ pub(crate) const CLIENTS: &[(&str, &[&str])] = &[
         &["resume::no_session_is_opened_silently"],
     ),
     ("released-twice", &["ending::a_guard_is_released_once"]),
+    (
+        "term-repeated",
+        &["feeds::an_observer_goes_on_after_what_it_has_seen"],
+    ),
+    (
+        "gap-hidden",
+        &[
+            "feeds::an_observer_that_saw_no_term_tells_a_gap",
+            "feeds::a_watch_that_goes_on_tells_a_gap",
+        ],
+    ),
 ];
 
 static PYTHON: LazyLock<Language> = LazyLock::new(|| Language::named("python"));

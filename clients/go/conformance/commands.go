@@ -15,7 +15,7 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 	case "cancel":
 		d.cancel(it.Target)
 		return object{}, nil
-	case "release", "renew", "state", "proclaim":
+	case "release", "renew", "state", "proclaim", "offer":
 		return d.runOnGuard(ctx, it)
 	case "sessions":
 		return object{}, d.openIdle(ctx, it)
@@ -28,7 +28,7 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 	}
 	switch it.Do {
 	case "acquire", "try_acquire", "acquire_all", "try_acquire_all",
-		"acquire_permits", "try_acquire_permits", "campaign":
+		"acquire_permits", "try_acquire_permits", "campaign", "claim":
 		grant, err := acquire(ctx, client, it)
 		if err != nil {
 			return nil, err
@@ -49,6 +49,12 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 	case "check_token":
 		current, err := client.CheckToken(ctx, it.Name, it.FencingToken)
 		return object{"current": current}, err
+	case "observe":
+		return nil, d.observe(ctx, client, it)
+	case "watch_lock":
+		return nil, d.watchLock(ctx, client, it)
+	case "await_free":
+		return object{}, client.AwaitFree(ctx, it.Name, it.acquireOptions()...)
 	case "contend":
 		return object{}, d.contend(ctx, client, it)
 	case "close":
@@ -107,6 +113,8 @@ func acquire(
 			return nil, err
 		}
 		return leadership.Grant, nil
+	case "claim":
+		return client.Claim(ctx, it.Name, it.Ticket)
 	case "try_acquire":
 		return client.TryLock(ctx, it.Name, options...)
 	case "acquire_all":
@@ -131,6 +139,9 @@ func (d *driver) runOnGuard(ctx context.Context, it command) (object, error) {
 	case "renew":
 		err := grant.Renew(ctx, millis(it.LeaseMS))
 		return describe(grant), err
+	case "offer":
+		ticket, err := grant.Offer(ctx, 0)
+		return object{"ticket": ticket}, err
 	case "proclaim":
 		revision, err := (&lockkeeper.Leadership{Grant: grant}).Proclaim(ctx, it.Value)
 		return object{"revision": fmt.Sprint(revision)}, err

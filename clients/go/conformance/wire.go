@@ -31,6 +31,8 @@ type command struct {
 	Mode           string   `json:"mode"`
 	Reason         string   `json:"reason"`
 	Value          string   `json:"value"`
+	Feed           string   `json:"feed"`
+	Ticket         string   `json:"ticket"`
 	Owner          string   `json:"owner"`
 	WaitMS         *int64   `json:"wait_ms"`
 	LeaseMS        int64    `json:"lease_ms"`

@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { Leadership, Lockkeeper, LockSet, NotGrantedError, Permits } from "../src/index.js";
 import type { AcquireOptions, Lock, LockOptions } from "../src/index.js";
 import { contend } from "./contend.js";
+import { follow } from "./feeds.js";
 import { measureSpeed } from "./speed.js";
 import { describeError, Failure, print } from "./wire.js";
 import type { Command } from "./wire.js";
@@ -79,6 +80,17 @@ class Driver {
         }
         return { revision: String(await held.proclaim(command.value ?? "", { signal })) };
       }
+      case "offer": {
+        const held = this.#held(command);
+        if (held instanceof LockSet || held instanceof Permits || held instanceof Leadership) {
+          throw new Failure("misconfigured", "it is no single lock");
+        }
+        return { ticket: await held.offer({ signal }) };
+      }
+      case "observe":
+      case "watch_lock":
+      case "await_free":
+        return follow(this.#connected, command, signal);
       case "state": {
         const held = this.#held(command);
         return { ...describe(held), lost: held.loss !== undefined };
@@ -146,6 +158,8 @@ class Driver {
         const election = client.election(name);
         return this.#keep(command, await election.campaign(command.value ?? "", options));
       }
+      case "claim":
+        return this.#keep(command, await client.claim(name, command.ticket ?? "", { signal }));
       case "acquire_all":
         return this.#keep(command, await client.lockAll(names, lockOptions));
       case "try_acquire_all":

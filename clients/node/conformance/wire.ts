@@ -30,6 +30,8 @@ export interface Command {
   reason?: string;
   labels?: Record<string, string>;
   value?: string;
+  feed?: string;
+  ticket?: string;
   wait_ms?: number;
   lease_ms?: number;
   min_replica_acks?: number;

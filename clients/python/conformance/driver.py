@@ -56,7 +56,8 @@ async def call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 def seconds(command: Command, field: str) -> float | None:
     """Return a time in seconds."""
-    return command[field] / 1000 if field in command else None
+    milliseconds = command.get(field)
+    return None if milliseconds is None else milliseconds / 1000
 
 
 class Driver:
@@ -113,7 +114,8 @@ class Driver:
         """Run a command and return its result."""
         action = command["do"]
         method = getattr(self, f"do_{action}", None)
-        if ("acquire" in action or action == "campaign") and not action.startswith("once_"):
+        is_acquire = "acquire" in action or action in ("campaign", "claim")
+        if is_acquire and not action.startswith("once_"):
             return await self.acquire(command)
         if method is None:
             raise NotImplementedError(action)
@@ -171,6 +173,8 @@ class Driver:
             if note in command:
                 options[note] = command[note]
         options["on_yield"] = asked
+        if action == "claim":
+            return self.client.claim(command["name"], command["ticket"], on_lost=options["on_lost"])
         mode = command.get("mode") or "exclusive"
         if action == "campaign":
             return self.client.election(command["name"]).campaign(command["value"], **options)
@@ -226,6 +230,10 @@ class Driver:
         revision = await call(self.guard(command).proclaim, command["value"])
         return {"revision": str(revision)}
 
+    async def do_offer(self, command: Command) -> dict[str, Any]:
+        """Make a ticket."""
+        return {"ticket": await call(self.guard(command).offer)}
+
     async def do_state(self, command: Command) -> dict[str, Any]:
         """Return how a guard is."""
         return describe(self.guard(command))
@@ -267,6 +275,36 @@ class Driver:
     async def do_delete_latch(self, command: Command) -> dict[str, Any]:
         """Delete a latch."""
         await call(self.client.latch(command["name"]).delete)
+        return {}
+
+    # --- what is followed
+
+    async def do_observe(self, command: Command) -> dict[str, Any]:
+        """Observe an election until that is cancelled."""
+        await self.follow(command, self.client.election(command["name"]).observe(), term)
+        return {}
+
+    async def do_watch_lock(self, command: Command) -> dict[str, Any]:
+        """Watch a lock until that is cancelled."""
+        await self.follow(command, self.client.watch_lock(command["name"]), seen)
+        return {}
+
+    async def follow(
+        self, command: Command, events: Any, describe: Callable[[Any], dict[str, Any]]
+    ) -> None:
+        """Write all events. The synchronous client blocks a thread for each."""
+        told = {"event": "told", "feed": command["feed"]}
+        if not IS_SYNC:
+            async for event in events:
+                put({**told, **describe(event)})
+        while IS_SYNC:
+            put({**told, **describe(await call(next, events))})
+
+    async def do_await_free(self, command: Command) -> dict[str, Any]:
+        """Wait until a lock is free."""
+        name = command["name"]
+        if not await call(self.client.await_free, name, seconds(command, "wait_ms")):
+            raise lockkeeper.NotGranted(name, "WAIT_TIMEOUT")
         return {}
 
     # --- locks of others
@@ -326,6 +364,22 @@ def asked(request: lockkeeper.YieldRequest) -> None:
     """Write a request to yield."""
     event = {"event": "yield_requested", "name": request.name, "by": request.by}
     put({**event, "reason": request.reason, "preempts": request.preempts})
+
+
+def term(event: lockkeeper.Observed) -> dict[str, Any]:
+    """Return what an observer sees."""
+    if event.leader is None:
+        return {"what": "missed" if event.missed else "no_leader"}
+    figures = {"revision": str(event.leader.revision), "fencing_token": str(event.leader.term)}
+    return {"what": "leader", "value": event.leader.value, **figures}
+
+
+def seen(event: Any) -> dict[str, Any]:
+    """Return what is seen of a lock."""
+    what = event.WhichOneof("event")
+    if what not in ("granted", "ended"):
+        return {"what": what}
+    return {"what": what, "fencing_token": str(getattr(event, what).fencing_token)}
 
 
 def describe(holder: Any) -> dict[str, Any]:

@@ -20,6 +20,8 @@ if Path(sys.prefix) != HERE / ".venv":
     os.execv(PYTHON, [str(PYTHON), __file__, *sys.argv[1:]])  # noqa: S606
 
 import driver  # noqa: E402
+from lockkeeper._election import Observing  # noqa: E402
+from lockkeeper._follow import Watching  # noqa: E402
 from lockkeeper._machine import events as ev  # noqa: E402
 from lockkeeper._machine import stream as streams  # noqa: E402
 from lockkeeper._machine.grants import Grants  # noqa: E402
@@ -70,7 +72,7 @@ def new_request_id() -> None:
 def half_close() -> None:
     """Half-close the stream when there is nothing to send."""
 
-    async def write(call: Any, first: Any, frames: asyncio.Queue[Any]) -> None:
+    async def write(call: Any, first: Any, frames: Any) -> None:
         await call.write(first)
         while True:
             try:
@@ -180,6 +182,26 @@ def released_twice() -> None:
         return operation
 
 
+def term_repeated() -> None:
+    """Observe anew after the term before the last."""
+
+    @around(Observing, "request")
+    def _(request: Any, self: Any) -> Any:
+        repeat = type(request(self))()
+        repeat.CopyFrom(request(self))
+        repeat.after_revision = max(0, repeat.after_revision - 1)
+        return repeat
+
+
+def gap_hidden() -> None:
+    """Take the first answer of another stream for one of the same."""
+    for progress in (Observing, Watching):
+
+        @around(progress, "_events")
+        def _(events: Any, self: Any, response: Any, _: bool) -> Any:
+            return events(self, response, False)
+
+
 WRONG = {
     "validity-from-the-answer": validity_from_the_answer,
     "new-request-id": new_request_id,
@@ -193,6 +215,8 @@ WRONG = {
     "no-jitter": no_jitter,
     "reopened-silently": reopened_silently,
     "released-twice": released_twice,
+    "term-repeated": term_repeated,
+    "gap-hidden": gap_hidden,
 }
 
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     contend::contend,
+    feeds::follow,
     guards::Held,
     session::State,
     speed::speed,
@@ -26,7 +27,8 @@ pub(crate) async fn run(state: &State, command: Command) -> Result<Value, Failur
         | "try_acquire_all"
         | "acquire_permits"
         | "try_acquire_permits"
-        | "campaign" => {
+        | "campaign"
+        | "claim" => {
             let session = state.session().await?;
             let held = acquire(&session, &command).await?;
             let described = held.describe();
@@ -42,6 +44,11 @@ pub(crate) async fn run(state: &State, command: Command) -> Result<Value, Failur
             guard.renew(command.lease()).await?;
             Ok(guard.describe())
         }
+        "offer" => match &*state.guard(&command.guard).await? {
+            Held::Locks(guard) => Ok(json!({ "ticket": guard.offer(None).await? })),
+            _ => Err(Failure::of_kind("misconfigured")),
+        },
+        "observe" | "watch_lock" | "await_free" => follow(&state.client().await?, &command).await,
         "proclaim" => match &*state.guard(&command.guard).await? {
             Held::Leads(leadership) => {
                 let revision = leadership.proclaim(command.value).await?;
@@ -104,6 +111,10 @@ async fn acquire(session: &Session, command: &Command) -> Result<Held, Failure> 
             let election = session.election(&command.name);
             let leadership = election.campaign(&command.value).await?;
             Ok(Held::Leads(leadership))
+        }
+        "claim" => {
+            let guard = session.claim(&command.name, &command.ticket).await?;
+            Ok(Held::Locks(guard))
         }
         _ => {
             let mut lock = session.lock(&command.name).mode(command.mode());

@@ -2,6 +2,7 @@
 
 mod commands;
 mod contend;
+mod feeds;
 mod guards;
 mod session;
 mod speed;

@@ -30,6 +30,8 @@ pub(crate) struct Command {
     pub(crate) reason: String,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) value: String,
+    pub(crate) feed: String,
+    pub(crate) ticket: String,
     pub(crate) owner: Option<String>,
     pub(crate) wait_ms: Option<u64>,
     pub(crate) lease_ms: Option<u64>,

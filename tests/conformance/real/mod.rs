@@ -1,6 +1,7 @@
 //! Scenarios with real coordinators.
 
 mod faults;
+mod feeds;
 mod kinds;
 pub(crate) mod scene;
 
@@ -41,4 +42,6 @@ scenarios! {
         several_locks_survive_a_coordinator, a_read_lock_survives_a_coordinator,
         a_short_pause_of_the_store_costs_nothing, a_long_pause_of_the_store_is_a_loss,
         a_store_that_forgets_is_a_loss, nobody_for_a_whole_lease_is_a_loss;
+    feeds: a_claim_moves_the_lock, an_observer_survives_its_coordinator,
+        a_watch_sees_grants_and_their_ends, a_wait_until_free_survives_its_coordinator;
 }

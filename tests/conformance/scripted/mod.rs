@@ -2,6 +2,8 @@
 
 mod answers;
 mod ending;
+mod feeds;
+mod hand_over;
 mod loss;
 mod negotiation;
 mod opening;
@@ -79,4 +81,11 @@ scenarios! {
     waits: a_wait_that_was_never_sent_ends_in_time, a_wait_whose_stream_broke_ends_in_time,
         a_grant_after_the_end_of_a_wait_is_released, on_a_stream_the_coordinator_ends_a_wait,
         a_wait_on_a_silent_stream_ends_soon;
+    feeds: an_observer_is_told_everything_in_order, an_observer_goes_on_after_what_it_has_seen,
+        an_observer_that_saw_no_term_tells_a_gap, an_observer_that_is_refused_ends,
+        a_cancelled_observer_ends_its_call, a_watch_is_told_everything_in_order,
+        a_watch_that_goes_on_tells_a_gap, a_wait_ends_when_the_lock_is_free,
+        a_wait_goes_on_with_what_is_left, a_wait_that_is_over_says_so,
+        a_cancelled_wait_ends_its_call;
+    hand_over: a_claim_is_a_guard, a_claim_that_is_refused_is_not_repeated, the_giver_is_told;
 }

@@ -58,9 +58,12 @@ class HolderBase(Generic[ClientT, FlagT]):
         """Return what distinguishes the callers."""
         raise NotImplementedError
 
-    def _add(self, held: Held) -> None:
-        self._guards.setdefault(self._me(), []).append(held)
+    def _add(self, held: Held) -> Hashable:
+        """Add what the caller acquired, and return the caller."""
+        me = self._me()
+        self._guards.setdefault(me, []).append(held)
         self._last = held
+        return me
 
     def _owner_of_guard(self) -> Hashable | None:
         """Return the caller, or the only one that holds something."""
@@ -73,8 +76,12 @@ class HolderBase(Generic[ClientT, FlagT]):
         owner = self._owner_of_guard()
         if owner is None:
             raise RuntimeError(f"{self.name}: it is not held")
-        held = self._guards[owner].pop()
-        if not self._guards[owner]:
+        return self._take_of(owner)
+
+    def _take_of(self, owner: Hashable) -> Held:
+        guards = self._guards[owner]
+        held = guards.pop()
+        if not guards:
             del self._guards[owner]
         return held
 

@@ -85,6 +85,7 @@ class Held:
         "block",
         "grants",
         "guard",
+        "holder",
         "loss",
         "on_lost",
         "on_yield",
@@ -104,7 +105,8 @@ class Held:
         #: The newest request to yield.
         self.asked: YieldRequest | None = None
         self.on_yield: Callable[[YieldRequest], None] | None = None
-        #: The block of the asyncio client that holds it.
+        #: In the asyncio client, the task that acquired it, and its block.
+        self.holder: Any = None
         self.block: Any = None
 
     @property
@@ -179,6 +181,19 @@ class SessionCore:
         #: What operations will acquire, if that has callbacks.
         self._listeners: dict[int, Acquisition] = {}
         self.state = "opening"
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            ev.OpenStream: self._open_stream,
+            ev.Send: self._send,
+            ev.CancelStream: self._cancel_stream,
+            ev.Granted: self._on_granted,
+            ev.Answered: self._on_answered,
+            ev.Failed: self._on_failed,
+            ev.Extended: self._on_extended,
+            ev.Lost: self._on_lost,
+            ev.Asked: self._on_asked,
+            ev.Waits: self._on_waits,
+            ev.Changed: self._on_changed,
+        }
 
     @property
     def is_over(self) -> bool:
@@ -189,7 +204,8 @@ class SessionCore:
         """Return the event that starts an acquire, after its callbacks are known."""
         if acquisition.on_lost or acquisition.on_yield:
             self._listeners[op_id] = acquisition
-        return ev.Call(op_id, *acquisition[:4], traceparent=_tracing.traceparent())
+        kind, request, wait_until, patience, _, _ = acquisition
+        return ev.Call(op_id, kind, request, wait_until, patience, _tracing.traceparent())
 
     # --- input and output
 
@@ -206,7 +222,7 @@ class SessionCore:
 
     def _step(self, event: ev.Event) -> None:
         for effect in self._machine.step(event, _clock.now()):
-            _EFFECTS[type(effect)](self, effect)
+            self._handlers[type(effect)](effect)
         if self._machine.is_ended:
             self._fail_left()
 
@@ -278,18 +294,3 @@ class SessionCore:
                 self._resolve(op_id, None)
         if self._hooks.on_event:
             self._hooks.run(self._hooks.on_event, SessionEvent(*effect))
-
-
-_EFFECTS: dict[type, Callable[[SessionCore, Any], None]] = {
-    ev.OpenStream: lambda session, effect: session._open_stream(effect),
-    ev.Send: lambda session, effect: session._send(effect),
-    ev.CancelStream: lambda session, effect: session._cancel_stream(effect),
-    ev.Granted: SessionCore._on_granted,
-    ev.Answered: SessionCore._on_answered,
-    ev.Failed: SessionCore._on_failed,
-    ev.Extended: SessionCore._on_extended,
-    ev.Lost: SessionCore._on_lost,
-    ev.Asked: SessionCore._on_asked,
-    ev.Waits: SessionCore._on_waits,
-    ev.Changed: SessionCore._on_changed,
-}

@@ -276,7 +276,7 @@ def test_pauses_double_after_each_round_and_are_random():
             world.breaks(GONE)
             if world.machine.is_ended:
                 break
-            pauses.append(round(world.machine.wake_at() - begun, 6))
+            pauses.append(round(world.machine.alarm.at - begun, 6))
             world.after(pauses[-1])
         whole = [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
         expected = [round(it * (0.5 + chance / 2), 6) for it in whole]

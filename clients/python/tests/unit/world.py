@@ -82,8 +82,8 @@ class World:
         """Let time pass, with a tick whenever the machine asks for one."""
         until = self.now + seconds
         while True:
-            wake = self.machine.wake_at()
-            if wake is None or wake > until:
+            wake = self.machine.alarm.at
+            if wake > until:
                 break
             self.now = max(self.now, wake)
             self.step(ev.Tick())

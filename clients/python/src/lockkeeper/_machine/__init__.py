@@ -4,6 +4,6 @@
 callbacks are outside.
 """
 
-from lockkeeper._machine.machine import CLOSED, Machine
+from lockkeeper._machine.machine import CLOSED, NEVER, Machine
 
-__all__ = ["CLOSED", "Machine"]
+__all__ = ["CLOSED", "NEVER", "Machine"]

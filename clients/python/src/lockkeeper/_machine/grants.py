@@ -15,7 +15,7 @@ from lockkeeper._machine.messages import (
     seconds,
     token_of,
 )
-from lockkeeper._machine.timers import Timers
+from lockkeeper._machine.timers import Alarm, Timers
 from lockkeeper.errors import Error, LockLost, lost_reason
 
 #: The part of `valid_for` after which a grant is renewed before its guard is delivered.
@@ -65,12 +65,14 @@ class Grants:
     def __init__(
         self,
         ids: Iterator[int],
+        alarm: Alarm,
         emit: Callable[[Effect], None],
         release: Callable[[float, int], None],
         renew: Callable[[float, int, Request], None],
     ) -> None:
         """Use `release` for guards whose acquire failed, and `renew` for what is due."""
         self._ids = ids
+        self._alarm = alarm
         self._emit = emit
         self._release = release
         self._renew = renew
@@ -78,7 +80,7 @@ class Grants:
         self._by_key: dict[tuple[str, ...], int] = {}
         self._releasing: dict[int, list[Holding]] = {}
         self.guards: dict[int, Guard] = {}
-        self.timers = Timers()
+        self.timers = Timers(alarm)
         #: From `opened`.
         self.lease = 0.0
         self.renew_interval = 0.0
@@ -140,9 +142,9 @@ class Grants:
     def _deliver_if_confirmed(self, now: float, guard_id: int, guard: Guard) -> None:
         if guard.unconfirmed:
             return
-        grants = [holding.grant for holding in guard.holdings]
-        self._emit(Granted(guard_id, grants, _valid_until(guard)))
-        for holding in guard.holdings:
+        holdings = guard.holdings
+        self._emit(Granted(guard_id, [it.grant for it in holdings], _valid_until(guard)))
+        for holding in holdings:
             if holding.asked and holding.asked.deadline > now:
                 self._emit(holding.asked._replace(guard=guard_id))
 
@@ -180,7 +182,7 @@ class Grants:
 
     def due(self, now: float, can_renew: bool) -> None:
         """Check the holdings whose timer has come."""
-        for holding_id in list(self.timers.due(now)):
+        for holding_id in self.timers.due(now):
             holding = self._holdings.get(holding_id)  # type: ignore[call-overload]
             if holding:
                 self.check(now, holding, can_renew)
@@ -315,11 +317,11 @@ class Grants:
         self.guards.clear()
         self._holdings.clear()
         self._by_key.clear()
-        self.timers = Timers()
+        self.timers = Timers(self._alarm)
 
 
 def _valid_until(guard: Guard) -> float:
-    return min(holding.valid_until for holding in guard.holdings)
+    return min([holding.valid_until for holding in guard.holdings])
 
 
 def _loss(grant: Message, reason: str, detail: str = "", valid_for: float = 0.0) -> LockLost:

@@ -12,7 +12,7 @@ from lockkeeper._machine.messages import (
     ACQUIRES,
     Request,
     grants_in,
-    has_field,
+    kinds_with,
     loss_in,
     refusal_in,
     resume_of,
@@ -20,6 +20,7 @@ from lockkeeper._machine.messages import (
 )
 from lockkeeper._machine.operations import RETRY_PAUSE, Operation, Operations, Purpose
 from lockkeeper._machine.stream import Attempts, Down, Ended, Opening, State, Up
+from lockkeeper._machine.timers import Alarm
 from lockkeeper.errors import Error, Refused, SessionEnded, Unreachable
 from lockkeeper.v1 import session_pb2
 
@@ -28,10 +29,18 @@ CLOSED = "it was closed"
 CLOSE_TIMEOUT = 2.0
 LEASE_DEFAULT = 30.0
 NEVER = float("inf")
+#: In place of the next deadline: it has to be looked up. Other changes only make it later, or set a
+#: timer.
+_UNKNOWN = 0.0
+
+_WITH_OWNER = kinds_with("owner")
 
 #: The responses that answer no operation.
-_NOTICES = frozenset(["lost", "permits_lost", "yield_requested", "opened", "going_away", "pong"])
-_NOTICES |= {"at_risk", "recovered"}
+_NOTICES = ["lost", "permits_lost", "yield_requested", "opened", "going_away", "pong"]
+_NOTICES += ["at_risk", "recovered"]
+
+#: The responses that say how a wait goes.
+_WAITING = ["waiting", "waiting_for_all", "waiting_for_permits", "waiting_for_latch"]
 
 
 class Machine:
@@ -52,6 +61,7 @@ class Machine:
         self._ids = ids
         self._random = random
         self._effects: list[ev.Effect] = []
+        self._emit = self._effects.append
         self._state: State = Down(0.0, Attempts())
         self._streams = 0
         self._opened: session_pb2.SessionOpened | None = None
@@ -61,29 +71,30 @@ class Machine:
         self._fault: Unreachable | None = None
         self._close: ev.Close | None = None
         self._close_deadline = NEVER
-        self._wake_at = NEVER
+        #: When the next `Tick` is due.
+        self.alarm = Alarm()
+        #: Whether the session is over, or could not be opened.
+        self.is_ended = False
         self._close_sent = False
-        self._grants = Grants(ids, self._emit, self._release_failed, self._renew)
-        self._operations = Operations(ids, new_id, random, self._send)
+        self._grants = Grants(ids, self.alarm, self._emit, self._release_failed, self._renew)
+        self._operations = Operations(ids, self.alarm, new_id, random, self._emit)
 
     # --- the interface
 
     def step(self, event: ev.Event, now: float) -> list[ev.Effect]:
         """Take over an event, and meet the deadlines that have passed."""
-        if isinstance(self._state, Ended):
+        if self.is_ended:
             self._on_ended(event)
         else:
             _EVENTS[type(event)](self, event, now)
-            self._wake_at = self._next_deadline()
-            if self._wake_at <= now:
-                self._meet_deadlines(now)
-                self._wake_at = self._next_deadline()
-        effects, self._effects = self._effects, []
+            if self.alarm.at <= now:
+                self.alarm.at = self._next_deadline()
+                if self.alarm.at <= now:
+                    self._meet_deadlines(now)
+                    self.alarm.at = self._next_deadline()
+        effects = self._effects[:]
+        self._effects.clear()
         return effects
-
-    def wake_at(self) -> float | None:
-        """Return when the next `Tick` is due."""
-        return None if self._wake_at == NEVER else self._wake_at
 
     def _next_deadline(self) -> float:
         state = self._state
@@ -94,25 +105,18 @@ class Machine:
         else:
             first = state.retry_at if isinstance(state, Down) else state.deadline
             first = min(first, self._resume_deadline)
-        grants, operations = self._grants.timers.next(), self._operations.timers.next()
+        grants, operations = self._grants.timers.first, self._operations.timers.first
         return min(first, self._close_deadline, grants, operations)
 
-    @property
-    def is_ended(self) -> bool:
-        """Whether the session is over, or could not be opened."""
-        return isinstance(self._state, Ended)
+    def _enter(self, state: State) -> None:
+        self._state = state
+        self.alarm.at = _UNKNOWN
 
     @property
     def ended(self) -> Error:
         """Why the session is over."""
         assert isinstance(self._state, Ended)
         return self._state.error
-
-    def _emit(self, effect: ev.Effect) -> None:
-        self._effects.append(effect)
-
-    def _send(self, frame: session_pb2.SessionRequest) -> None:
-        self._effects.append(ev.Send(frame))
 
     # --- time
 
@@ -146,7 +150,7 @@ class Machine:
                     self._leave(now, "no answer to a ping")
                 elif self._operations.can_send:
                     state.pinged_at = now
-                    self._send(session_pb2.SessionRequest(ping=session_pb2.Ping()))
+                    self._emit(ev.Send(session_pb2.SessionRequest(ping=session_pb2.Ping())))
         elif isinstance(state, Opening) and now >= state.deadline:
             self._emit(ev.CancelStream(state.stream))
             self._on_attempt_failed(now, state, self._unreachable("it does not answer"))
@@ -171,7 +175,7 @@ class Machine:
         else:
             frame = session_pb2.SessionRequest(resume=self._resume())
             timeout = streams.resume_timeout(self._grants.lease, attempts, len(self._endpoints))
-        self._state = Opening(self._streams, now, timeout, attempts)
+        self._enter(Opening(self._streams, now, timeout, attempts))
         self._emit(ev.OpenStream(self._streams, self._endpoint, frame))
 
     def _resume(self) -> session_pb2.ResumeSession:
@@ -185,14 +189,17 @@ class Machine:
         state = self._state
         if isinstance(state, (Down, Ended)) or event.stream != state.stream:
             return
-        kind = event.frame.WhichOneof("response")
+        frame = event.frame
+        kind = frame.WhichOneof("response")
         if isinstance(state, Up):
             state.heard_at = now
             state.pinged_at = None
             if kind:
-                self._on_frame(now, event.frame, kind)
+                _FRAMES.get(kind, Machine._on_answer)(
+                    self, now, frame.op_id, kind, getattr(frame, kind)
+                )
         elif kind == "opened":
-            self._on_opened(now, state, event.frame.opened)
+            self._on_opened(now, state, frame.opened)
         else:
             self._emit(ev.CancelStream(event.stream))
             cause = "it did not confirm that the session is open"
@@ -212,7 +219,7 @@ class Machine:
             )
         else:
             self._opened.resume_token = opened.resume_token
-        self._state = Up(state.stream, now)
+        self._enter(Up(state.stream, now))
         self._resume_deadline = NEVER
         self._operations.can_send = True
         self._emit(ev.Changed("connected"))
@@ -248,7 +255,7 @@ class Machine:
         self._fault = self._unreachable(cause, error)
         self._resume_deadline = min(self._resume_deadline, now + self._grants.lease)
         self._endpoint = (self._endpoint + 1) % len(self._endpoints)
-        self._state = Down(now + streams.FIRST_PAUSE * self._random(), Attempts())
+        self._enter(Down(now + streams.FIRST_PAUSE * self._random(), Attempts()))
         self._close_sent = False
         self._operations.can_send = False
         self._operations.on_stream_ended()
@@ -263,7 +270,7 @@ class Machine:
         if self._opened is None:
             is_over = streams.is_final(error) or attempts.count >= endpoints
         self._endpoint = (self._endpoint + 1) % endpoints
-        self._state = Down(now + streams.pause(attempts, endpoints, self._random), attempts)
+        self._enter(Down(now + streams.pause(attempts, endpoints, self._random), attempts))
         if is_over:
             self._end(str(error), error if self._opened is None else None)
 
@@ -274,20 +281,12 @@ class Machine:
 
     # --- frames
 
-    def _on_frame(self, now: float, frame: session_pb2.SessionResponse, kind: str) -> None:
-        response: ev.Message = getattr(frame, kind)
-        if kind in _NOTICES:
-            self._on_notice(now, kind, response)
-        elif kind.startswith("waiting"):
-            operation = self._operations.get(frame.op_id)
-            if operation and not operation.abandoned:
-                self._emit(ev.Waits(frame.op_id, response))
-        elif kind == "failed":
-            self._on_failed(now, frame.op_id, Refused.of(response))
-        else:
-            self._on_answer(now, frame.op_id, kind, response)
+    def _on_waiting(self, _: float, op_id: int, __: str, response: ev.Message) -> None:
+        operation = self._operations.get(op_id)
+        if operation and not operation.abandoned:
+            self._emit(ev.Waits(op_id, response))
 
-    def _on_notice(self, now: float, kind: str, response: ev.Message) -> None:
+    def _on_notice(self, now: float, _: int, kind: str, response: ev.Message) -> None:
         if kind in ("lost", "permits_lost"):
             self._grants.on_lost(now, response)
         elif kind == "yield_requested":
@@ -304,6 +303,7 @@ class Machine:
             assert isinstance(self._state, Up)
             if self._state.leave_at is None:
                 self._state.leave_at = now + streams.LEAVE_TIMEOUT
+                self.alarm.at = _UNKNOWN
             self._operations.can_send = False
 
     def _on_answer(self, now: float, op_id: int, kind: str, response: ev.Message) -> None:
@@ -339,8 +339,8 @@ class Machine:
         else:
             self._fail(operation, refusal_in(operation.name(), kind, response))
 
-    def _on_failed(self, now: float, op_id: int, error: Refused) -> None:
-        operation = self._operations.sent(op_id)
+    def _on_failed(self, now: float, op_id: int, _: str, response: ev.Message) -> None:
+        operation, error = self._operations.sent(op_id), Refused.of(response)
         if operation is None or self._operations.retried(now, operation, error, self._grants.lease):
             return
         self._operations.take(op_id)
@@ -370,7 +370,7 @@ class Machine:
         if self._close:
             self._emit(ev.Failed(call.op_id, SessionEnded(CLOSED)))
             return
-        if has_field(call.request, "owner") and not call.request.owner:
+        if call.kind in _WITH_OWNER and not call.request.owner:
             # Two tasks of one session exclude each other.
             call.request.owner = f"guard-{call.op_id}"
         operation = self._operations.start(now, call, Purpose.CALLER)
@@ -399,7 +399,8 @@ class Machine:
 
     def _start_release(self, now: float, event: ev.Release) -> Operation:
         guard = self._grants.begin_release(event.guard, event.op_id)
-        call = ev.Call(event.op_id, *guard.release, traceparent=event.traceparent)
+        kind, request = guard.release
+        call = ev.Call(event.op_id, kind, request, None, None, event.traceparent)
         return self._operations.start(now, call, Purpose.RELEASE)
 
     def _release_failed(self, now: float, guard: int) -> None:
@@ -419,6 +420,7 @@ class Machine:
             self._end(CLOSED)
             return
         self._close, self._close_deadline = event, now + CLOSE_TIMEOUT
+        self.alarm.at = _UNKNOWN
         for operation in self._operations.take_callers():
             self._fail(operation, SessionEnded(CLOSED))
         if self._operations.can_send:
@@ -427,14 +429,15 @@ class Machine:
     def _send_close(self) -> None:
         self._close_sent = True
         self._operations.can_send = False
-        self._send(session_pb2.SessionRequest(close=session_pb2.CloseSession()))
+        self._emit(ev.Send(session_pb2.SessionRequest(close=session_pb2.CloseSession())))
 
     def _end(self, cause: str, error: Error | None = None, is_late: bool = False) -> None:
         """End the session; with an error if it was never open."""
         if isinstance(self._state, (Up, Opening)):
             self._emit(ev.CancelStream(self._state.stream))
         ended = error or SessionEnded(cause)
-        self._state = Ended(ended)
+        self._enter(Ended(ended))
+        self.is_ended = True
         self._grants.lose_all(ended)
         for operation in self._operations.take_all():
             if operation.purpose in (Purpose.CALLER, Purpose.RELEASE):
@@ -463,4 +466,11 @@ _EVENTS: dict[type, Callable[[Machine, Any, float], None]] = {
     ev.Release: Machine._on_release,
     ev.Close: Machine._on_close,
     ev.Tick: lambda *_: None,
+}
+
+#: By response; the others are answers.
+_FRAMES: dict[str, Callable[[Machine, float, int, str, ev.Message], None]] = {
+    **dict.fromkeys(_NOTICES, Machine._on_notice),
+    **dict.fromkeys(_WAITING, Machine._on_waiting),
+    "failed": Machine._on_failed,
 }

@@ -31,6 +31,16 @@ def has_field(message: Message, name: str) -> bool:
     return name in _FIELDS[kind]
 
 
+def kinds_with(name: str) -> frozenset[str]:
+    """Return the kinds of requests that have a field."""
+    kinds = session_pb2.SessionRequest.DESCRIPTOR.fields
+    return frozenset(
+        kind.name
+        for kind in kinds
+        if kind.message_type and name in kind.message_type.fields_by_name
+    )
+
+
 def seconds(duration: Duration) -> float:
     """Return a duration in seconds."""
     return float(duration.seconds) + duration.nanos / 1e9

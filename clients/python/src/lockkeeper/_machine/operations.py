@@ -5,23 +5,25 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable
+from typing import Callable
 
-from lockkeeper._machine.events import Call, GiveUp, Message
+from lockkeeper._machine.events import Call, GiveUp, Message, Send
 from lockkeeper._machine.messages import (
     ACQUIRES,
     PERMITS,
     WAITS,
     Request,
-    has_field,
+    kinds_with,
     name_of,
     possible_locks,
     release_of,
     set_seconds,
 )
-from lockkeeper._machine.timers import Timers
+from lockkeeper._machine.timers import Alarm, Timers
 from lockkeeper.errors import Error, Refused
 from lockkeeper.v1 import session_pb2, types_pb2
+
+_WITH_REQUEST_ID = kinds_with("request_id")
 
 #: The pause before an operation is sent again, if the coordinator names no other.
 RETRY_PAUSE = 0.2
@@ -51,7 +53,6 @@ class Operation:
         "patience",
         "purpose",
         "request",
-        "retry_at",
         "sent_at",
         "target",
         "token",
@@ -78,18 +79,16 @@ class Operation:
         #: Whether its caller no longer waits.
         self.abandoned = False
         self.failing_since: float | None = None
-        self.retry_at: float | None = None
 
     def frame(self, now: float) -> session_pb2.SessionRequest:
         """Return the frame to send now."""
         self.sent_at = now
-        self.retry_at = None
         if self.wait_until is not None:
             set_seconds(self.request.wait_timeout, max(0.0, self.wait_until - now))
-        fields: dict[str, Any] = {self.kind: self.request}
+        frame = session_pb2.SessionRequest(op_id=self.op_id, **{self.kind: self.request})
         if self.traceparent:
-            fields["traceparent"] = self.traceparent
-        return session_pb2.SessionRequest(op_id=self.op_id, **fields)
+            frame.traceparent = self.traceparent
+        return frame
 
     def name(self) -> str:
         """Return the names in its request, for people."""
@@ -106,16 +105,18 @@ class Operations:
     def __init__(
         self,
         ids: Iterator[int],
+        alarm: Alarm,
         new_id: Callable[[], str],
         random: Callable[[], float],
-        send: Callable[[session_pb2.SessionRequest], None],
+        emit: Callable[[Send], None],
     ) -> None:
         self._ids = ids
+        self._alarm = alarm
         self._new_id = new_id
         self._random = random
-        self._send_frame = send
+        self._emit = emit
         self._by_id: dict[int, Operation] = {}
-        self.timers = Timers()
+        self.timers = Timers(alarm)
         self.can_send = False
 
     def __contains__(self, op_id: int) -> bool:
@@ -139,7 +140,7 @@ class Operations:
         """Remove and return all operations."""
         taken = list(self._by_id.values())
         self._by_id.clear()
-        self.timers = Timers()
+        self.timers = Timers(self._alarm)
         return taken
 
     def take_callers(self) -> list[Operation]:
@@ -151,11 +152,11 @@ class Operations:
 
     def start(self, now: float, call: Call, purpose: Purpose, target: int = 0) -> Operation:
         """Start an operation: send it now, or when there is a stream."""
-        if has_field(call.request, "request_id") and not call.request.request_id:
+        if call.kind in _WITH_REQUEST_ID and not call.request.request_id:
             call.request.request_id = self._new_id()
-        operation = Operation(call, purpose, target)
-        self._by_id[operation.op_id] = operation
-        self._send(now, operation)
+        operation = self._by_id[call.op_id] = Operation(call, purpose, target)
+        if self.can_send:
+            self._emit(Send(operation.frame(now)))
         return operation
 
     def start_own(
@@ -167,13 +168,13 @@ class Operations:
     def _send(self, now: float, operation: Operation) -> None:
         if not self.can_send:
             return
-        self._send_frame(operation.frame(now))
+        self._emit(Send(operation.frame(now)))
         if operation.abandoned and operation.kind in WAITS:
             self._send_cancel(operation.op_id)
 
     def _send_cancel(self, op_id: int) -> None:
         cancel = session_pb2.CancelOperation()
-        self._send_frame(session_pb2.SessionRequest(op_id=op_id, cancel=cancel))
+        self._emit(Send(session_pb2.SessionRequest(op_id=op_id, cancel=cancel)))
 
     def give_up(self, event: GiveUp) -> None:
         """Abandon an operation. A release goes on."""
@@ -205,16 +206,14 @@ class Operations:
         operation.uncertain = True
         operation.sent_at = None
         pause = RETRY_PAUSE if error.retry_delay is None else error.retry_delay
-        operation.retry_at = now + pause * (0.5 + self._random() / 2)
-        self.timers.set(operation.op_id, operation.retry_at)
+        self.timers.set(operation.op_id, now + pause * (0.5 + self._random() / 2))
         return True
 
     def retry_due(self, now: float) -> None:
         """Send again what has paused for long enough."""
-        for op_id in list(self.timers.due(now)):
+        for op_id in self.timers.due(now):
             operation = self._by_id.get(op_id)  # type: ignore[call-overload]
             if operation:
-                operation.retry_at = None
                 self._send(now, operation)
 
     def limit_wait(self, operation: Operation, after: float) -> None:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
+
+
+class Alarm:
+    """An instant before which nothing is due."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = math.inf
 
 
 class Timers:
     """Instants by key. A new instant of a key replaces the old one."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm) -> None:
+        """Use an alarm that is not later than any of the instants."""
+        self._alarm = alarm
         #: The entry of each key. Others in the heap are replaced or cancelled.
         self._entries: dict[Hashable, tuple[float, int, Hashable]] = {}
         self._heap: list[tuple[float, int, Hashable]] = []
         self._count = 0
+        #: No key is due before this instant. It may be that of a key that was cancelled.
+        self.first = math.inf
 
     def set(self, key: Hashable, at: float) -> None:
         """Set the instant of a key."""
@@ -28,23 +41,26 @@ class Timers:
         if len(self._heap) > 4 * len(self._entries) + 64:
             self._heap = list(self._entries.values())
             heapq.heapify(self._heap)
+        if at < self.first:
+            self.first = at
+            self._alarm.at = min(self._alarm.at, at)
 
     def cancel(self, key: Hashable) -> None:
         """Remove a key."""
         self._entries.pop(key, None)
 
-    def next(self) -> float:
-        """Return the earliest instant; infinity without one."""
-        while self._heap:
-            entry = self._heap[0]
-            if self._entries.get(entry[2]) is entry:
-                return entry[0]
-            heapq.heappop(self._heap)
-        return math.inf
-
-    def due(self, now: float) -> Iterator[Hashable]:
-        """Remove and yield the keys whose instant has come."""
-        while self.next() <= now:
-            key = heapq.heappop(self._heap)[2]
-            del self._entries[key]
-            yield key
+    def due(self, now: float) -> list[Hashable]:
+        """Remove and return the keys whose instant has come."""
+        keys = []
+        heap, entries = self._heap, self._entries
+        while heap:
+            at, _, key = entry = heap[0]
+            is_known = entries.get(key) is entry
+            if is_known and at > now:
+                break
+            heapq.heappop(heap)
+            if is_known:
+                del entries[key]
+                keys.append(key)
+        self.first = heap[0][0] if heap else math.inf
+        return keys

@@ -12,6 +12,7 @@ import grpc
 
 from lockkeeper import _clock, _tracing
 from lockkeeper._connect import Address, Connector, error_of
+from lockkeeper._machine import NEVER
 from lockkeeper._machine import events as ev
 from lockkeeper._machine.events import Message
 from lockkeeper._session import MAX_SLEEP, Acquisition, Held, Hooks, SessionCore, logger
@@ -145,8 +146,8 @@ class Session(SessionCore):
             self._step(event)
 
     def _next_event(self) -> _Event:
-        wake_at = self._machine.wake_at()
-        if wake_at is None:
+        wake_at = self._machine.alarm.at
+        if wake_at == NEVER:
             return self._queue.get()
         try:
             return self._queue.get(timeout=min(max(0.0, wake_at - _clock.now()), MAX_SLEEP))

@@ -57,7 +57,7 @@ class Holder(HolderBase["Client", asyncio.Event]):
     async def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> Held:
         acquisition = self._acquisition(blocking, timeout)
         held = await self._client._session().acquire(acquisition)
-        self._add(held)
+        held.holder = self._add(held)
         return held
 
     async def release(self) -> None:
@@ -101,9 +101,7 @@ class Holder(HolderBase["Client", asyncio.Event]):
     async def __aenter__(self) -> Self:
         """Acquire it, or raise `NotGranted`. The block is cancelled if it is lost."""
         held = await self._acquire()
-        task = asyncio.current_task()
-        assert task
-        held.block = _Block(task, held)
+        held.block = _Block(held)
         return self
 
     async def __aexit__(
@@ -113,13 +111,14 @@ class Holder(HolderBase["Client", asyncio.Event]):
         traceback: TracebackType | None,
     ) -> None:
         """Release it. Raise `LockLost` if it was lost, in place of an error of the block."""
-        guards = self._guards.get(self._me())
-        if not guards:
+        me = self._me()
+        if me not in self._guards:
             return  # The block has released it.
-        block = guards[-1].block
-        is_ours = block is not None and block.leave(kind)
+        self._client._check()
+        held = self._take_of(me)
+        is_ours = held.block is not None and held.block.leave(kind)
         try:
-            await self.release()
+            await held.session.release(held)
         except LockLost:
             if error is None or isinstance(error, Exception) or is_ours:
                 raise
@@ -132,12 +131,12 @@ class Holder(HolderBase["Client", asyncio.Event]):
 class _Block:
     """An ``async with`` block, which is cancelled at a loss as `asyncio.timeout` does it."""
 
-    def __init__(self, task: asyncio.Task[Any], held: Held) -> None:
-        self._task = task
+    def __init__(self, held: Held) -> None:
+        self._task: asyncio.Task[Any] = held.holder
         self._is_left = False
         self._is_cancelled = False
         # Python 3.11 counts the requests to cancel a task.
-        self._cancelling = task.cancelling() if hasattr(task, "cancelling") else 0
+        self._cancelling = self._task.cancelling() if hasattr(self._task, "cancelling") else 0
         held.on_lost.append(self._cancel)
         if held.loss:  # The loss came with the grant.
             asyncio.get_running_loop().call_soon(self._cancel, held.loss)

@@ -55,7 +55,7 @@ final class Commands {
                 client.close();
                 yield new JsonObject();
             }
-            case "acquire", "acquire_all", "acquire_permits", "campaign" ->
+            case "acquire", "acquire_all", "acquire_permits", "campaign", "claim" ->
                     keep(command, acquire(command));
             case "try_acquire", "try_acquire_all", "try_acquire_permits" ->
                     keep(command, tryAcquire(command).orElseThrow(() -> new Busy(command)));
@@ -79,6 +79,15 @@ final class Commands {
                 String revision = Long.toUnsignedString(leadership.proclaim(command.text("value")));
                 answer.addProperty("revision", revision);
                 yield answer;
+            }
+            case "offer" -> {
+                JsonObject answer = new JsonObject();
+                answer.addProperty("ticket", ((Grant) guard(command)).offer());
+                yield answer;
+            }
+            case "observe", "watch_lock", "await_free" -> {
+                new Feeds(driver, client).follow(command);
+                yield new JsonObject();
             }
             case "state" -> {
                 JsonObject state = describe(guard(command));
@@ -169,6 +178,7 @@ final class Commands {
             case "acquire_permits" ->
                     client.semaphore(command.name())
                             .acquire(command.number("permits"), command.options());
+            case "claim" -> client.claim(command.name(), command.text("ticket"));
             default -> client.acquire(command.name(), command.options());
         };
     }
