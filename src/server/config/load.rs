@@ -19,10 +19,11 @@ const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
 const NUMBERS_TOO: [&str; 1] = ["store.replica_acks"];
 /// The lists among the settings, apart from the rules. Outside TOML, lists are words separated by
 /// spaces.
-const LISTS: [&str; 3] = [
+const LISTS: [&str; 4] = [
     "store.quorum",
     "server.allowed_hosts",
     "admin.allowed_hosts",
+    "admin.metric_prefixes",
 ];
 
 /// The sources of settings; later fields override earlier ones.

@@ -41,6 +41,27 @@ fn a_mistake_is_answered_with_what_is_meant() {
 }
 
 #[test]
+fn prefixes_of_metrics_are_few_and_differ() {
+    let refusal = |value: &str| refusal("", &[("admin.metric_prefixes", value)]);
+    let of = |count| (0..count).map(|it| format!("p{it} ")).collect::<String>();
+    for (value, why) in [
+        (of(11), "more than 10"),
+        ("p".repeat(129), "1 to 128 bytes"),
+        ("jobs/ other".to_owned(), "must not have other"),
+        ("jobs/ a jobs/".to_owned(), "twice"),
+    ] {
+        let told = refusal(&value);
+        let is_it = told.starts_with("admin.metric_prefixes: ") && told.contains(why);
+        assert!(is_it, "{told}");
+    }
+    let sources = Sources {
+        environment: vec![("LOCKKEEPER__ADMIN__METRIC_PREFIXES".into(), of(10).into())],
+        ..Sources::default()
+    };
+    assert_eq!(sources.load().unwrap().admin.metric_prefixes.len(), 10);
+}
+
+#[test]
 fn a_variable_with_one_underscore_is_noticed_and_those_of_the_client_are_not() {
     let variables = [
         "LOCKKEEPER_STORE_URL",
