@@ -21,7 +21,7 @@ use crate::{
             Direction, Given, Heard, Kind, OperationName, Outcome, Reason, Renewal, Renewer, Source,
         },
         prefixes::Prefixes,
-        tokens::Tokens,
+        tokens::{Former, Tokens},
     },
     types::{Grant, LockName, LostReason},
 };
@@ -231,12 +231,14 @@ impl Metrics {
             .set(theirs.as_secs_f64() - ours.as_secs_f64());
     }
 
-    /// Records the token of a new grant, requested at `sent_at`.
-    pub(crate) fn token_seen(&self, grant: &Grant, sent_at: Instant) {
-        if let Some(before) = self.tokens.goes_back(grant, sent_at) {
+    /// Records a new grant, requested at `sent_at`. Returns the one before it, if it is known.
+    pub(crate) fn grant_seen(&self, grant: &Grant, sent_at: Instant) -> Option<Former> {
+        let former = self.tokens.replace(grant, sent_at)?;
+        let (token, before) = (grant.fencing_token, former.token);
+        if token < before {
             self.regressions.inc();
-            let token = grant.fencing_token;
             tracing::error!(name = %grant.name, token, before, "the fencing token went back");
         }
+        Some(former)
     }
 }
