@@ -18,15 +18,16 @@ fn refusal(text: &str, flags: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_mistake_is_answered_with_what_is_meant() {
-    let meant = "server.lissten (settings.toml); did you mean server.listen?";
-    let unlike = "unknown key server.colour (settings.toml)";
+    let meant = "server.lissten (settings.toml, line 2); did you mean server.listen?";
+    let unlike = "unknown key server.colour (settings.toml, line 3)";
     let told = refusal("[server]\nlissten = 'x'\ncolour = 1\n", &[]);
     assert!(
         told.contains(meant) && told.lines().any(|it| it == unlike),
         "{told}"
     );
     let told = refusal("[session]\nlease = 30\n", &[]);
-    let expected = "session.lease: must be a duration in quotes, such as \"30s\" (settings.toml)";
+    let expected = "session.lease: must be a duration in quotes, such as \"30s\" (settings.toml, \
+                    line 2)";
     assert_eq!(told, expected);
     let told = refusal("", &[("session.lease", "10")]);
     assert!(
