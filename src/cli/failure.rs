@@ -137,8 +137,11 @@ impl From<std::io::Error> for Failure {
 /// What to do, where the coordinator cannot know which command was used.
 fn hint(reason: &str) -> Option<&'static str> {
     match reason {
-        "WRONG_KIND" => Some("`lockkeeper list` shows its kind; `run --permits` is for semaphores"),
-        "SEMAPHORE_NOT_FOUND" => Some("`lockkeeper semaphore set` creates it"),
+        "WRONG_KIND" => Some(
+            "`lockkeeper list --prefix NAME` shows its kind; `run --permits NUMBER` is for \
+             semaphores",
+        ),
+        "SEMAPHORE_NOT_FOUND" => Some("`lockkeeper semaphore set NAME PERMITS` creates it"),
         _ => None,
     }
 }

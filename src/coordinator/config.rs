@@ -21,6 +21,8 @@ pub struct Config {
     pub call_timeout: Duration,
     /// Replicas that must acknowledge a change before it counts; none: they are not asked.
     pub replica_acks: Option<Replicas>,
+    /// Beginnings of names by which some metrics are counted.
+    pub metric_prefixes: Vec<String>,
     /// What the scripts keep, and for how long.
     pub scripts: script::Config,
     /// How long after its issue a resume token is accepted, and how long an ended session is

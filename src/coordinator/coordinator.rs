@@ -20,7 +20,7 @@ use crate::{
     events::Events,
     follow::followed::Follows,
     looks::Looks,
-    metrics::families::Shared,
+    metrics::families::{Metrics, Shared},
     owner_lock::OwnerLocks,
     session::{registry::Sessions, session::Deadlines},
     session_secrets::SessionSecrets,
@@ -74,7 +74,7 @@ impl Coordinator {
         let (subscriptions, wakes) = Subscriptions::of(connected);
         let limits = &config.limits;
         let events = Events::new(Follows::new(subscriptions.clone(), limits.waiters_max));
-        let metrics = Shared::default();
+        let metrics = Shared::new(Metrics::new(&config.metric_prefixes));
         let waiters = Waiters::new(
             subscriptions.clone(),
             Arc::clone(&events),

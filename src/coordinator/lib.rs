@@ -99,6 +99,7 @@ pub use self::{
         watcher::{LockEvent, LockWatcher},
     },
     mailbox::{MailboxReader, MailboxWriter, mailbox},
+    metrics::prefixes::OTHER_NAMES,
     multi::{
         locks::Locks,
         outcome::{ReleasedLock, TriedAll},

@@ -1,6 +1,6 @@
 //! Reasons why a grant is gone.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_store::script::{Hold, Mode, Ownership, ToHolders};
 use tokio::time::Instant;
@@ -10,7 +10,8 @@ use crate::{
     events::{Event, What},
     lock::outcome::HolderSeen,
     session::session::Session,
-    types::{GrantKey, Holding, LockName, LostReason, Owner},
+    types::{Grant, GrantKey, Holding, LockName, LostReason, Owner},
+    watchdog,
 };
 
 // === impl Core ===
@@ -42,6 +43,20 @@ impl Core {
                 preempted: record.preempted,
             },
             Ok(_) | Err(_) => ownership.into(),
+        }
+    }
+
+    /// Records a new grant, requested at `sent_at`. If a session here counts on an earlier grant of
+    /// the lock that was not claimed from it, it is asked for at once.
+    pub(crate) fn grant_seen(self: &Arc<Self>, grant: &Grant, sent_at: Instant, is_claimed: bool) {
+        let Some(former) = self.metrics.grant_seen(grant, sent_at) else {
+            return;
+        };
+        let is_same = former.holder.as_ref().is_some_and(|(session, key)| {
+            grant.owner.session.as_ref() == Some(session) && *key == GrantKey::of(grant)
+        });
+        if !is_claimed && !is_same {
+            watchdog::look_at_former(self, &former);
         }
     }
 

@@ -17,6 +17,7 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 
 use crate::{
     core::Core,
+    metrics::tokens::Former,
     session::{
         session::{Due, Session},
         watched::{LeaseRenewal, Renewing},
@@ -83,6 +84,19 @@ pub(crate) async fn renew_all(core: &Arc<Core>) {
     });
     let calls = renewer.renew_in_batches(renewing);
     futures::future::join_all(calls).await;
+}
+
+/// A lock was granted anew, although a session counts on this grant of it: the store has lost that,
+/// unless it was released meanwhile. The session learns of it now, not with its next renewal.
+pub(crate) fn look_at_former(core: &Arc<Core>, former: &Former) {
+    let holder = former.holder.as_ref().and_then(|(session, key)| {
+        let session = core.sessions.get(session).ok()?;
+        let renewing = session.renew_doubted(&core.deadlines, key, former.token)?;
+        Some((session, renewing))
+    });
+    if holder.is_some() {
+        Arc::new(Renewer::new(core)).renew_in_batches(holder.into_iter());
+    }
 }
 
 /// The outcomes that count: a renewal known only to the master would be lost with it.

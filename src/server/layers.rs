@@ -71,6 +71,7 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
                 all: true,
             }),
         },
+        metric_prefixes: settings.admin.metric_prefixes.clone(),
         scripts: script::Config {
             idle_token_retention: store.idle_token_retention,
             request_retention: store.request_retention,

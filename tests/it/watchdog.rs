@@ -95,6 +95,28 @@ async fn a_lock_taken_over_is_told_as_such() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lock_that_is_granted_anew_is_told_as_lost_at_once() {
+    let (world, mut client, mut session) = World::with_session().await;
+    for name in ["a", "b"] {
+        session.acquire(name).await;
+    }
+    let begun = Instant::now();
+    world.redis(&["DEL", "a"]);
+    let mut other = client.open().await;
+    other.acquire("a").await;
+    let lost = session.expect_lost().await;
+    assert_eq!(lost.reason(), LostReason::TakenOver);
+    assert_eq!(lost.grant.unwrap().name, "a");
+    // By an owner without a session too, and its own grant is no reason to look.
+    world.redis(&["DEL", "b"]);
+    assert!(client.gets_for("b", "y", secs(60)).await);
+    assert_eq!(session.expect_lost().await.grant.unwrap().name, "b");
+    world.redis(&["DEL", "a"]);
+    other.acquire("a").await;
+    assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends() {
     let (faults, _world, mut client) = World::faulty_with_client().await;
     let mut session = client.open().await;

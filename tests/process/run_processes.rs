@@ -120,6 +120,31 @@ async fn a_release_by_force_waits_until_the_command_is_dead() {
 }
 
 #[tokio::test]
+async fn a_command_whose_lock_was_deleted_is_killed_when_it_is_granted_anew() {
+    let (redis, first) = one_coordinator().await;
+    let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
+    // The coordinator that has the session of the first command sees the new grant; the other one's
+    // is seen with the next renewal.
+    for (grants, at_most) in [(&first, millis(700)), (&second, LEASE / 3 + millis(700))] {
+        let place = Place::new();
+        let run = place.run(&first, &[], STUBBORN);
+        place.until_lines("started", 1).await;
+        let (process, _) = started(&place.lines("started")[0]);
+        redis.command(&["DEL", "build"]).await;
+        let next = place.run(grants, &[], "echo next >> log; sleep 4");
+        place.until_lines("log", 1).await;
+        let granted = Instant::now();
+        let both = death_of(process).await - granted;
+        measured("a deleted lock, granted anew: both commands run", both);
+        assert!(both < at_most, "{both:?}");
+        let output = run.wait_with_output().await.unwrap();
+        assert_eq!(output.status.code(), Some(76), "{output:?}");
+        let output = next.wait_with_output().await.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
+
+#[tokio::test]
 async fn commands_under_one_lock_never_overlap() {
     const ROUNDS: usize = 3;
     const AT_ONCE: usize = 6;

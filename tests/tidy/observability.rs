@@ -13,7 +13,15 @@ use crate::{
 const PAGE: &str = "docs/metrics.md";
 const DASHBOARD: &str = "deploy/grafana/lockkeeper.json";
 const RULES: &str = "deploy/prometheus/rules.yaml";
-const ROWS: [&str; 6] = ["Overview", "Latency", "Safety", "Store", "gRPC", "Process"];
+const ROWS: [&str; 7] = [
+    "Overview",
+    "Latency",
+    "Safety",
+    "Store",
+    "gRPC",
+    "Process",
+    "Names by prefix",
+];
 
 /// What Prometheus itself makes.
 const OF_PROMETHEUS: [&str; 1] = ["up"];

@@ -105,6 +105,11 @@ pub(crate) async fn attempt(
                 min_replica_acks: request.min_replica_acks,
                 note: request.note.clone(),
             };
+            if !repeated && hold_count == 1 {
+                // A holder who offers the lock is notified by the claim.
+                let is_claimed = matches!(giver, Some(Giver::Holder(..)));
+                core.grant_seen(&grant, sent_at, is_claimed);
+            }
             deliver(core, prepared, grant, sent_at, repeated).map(Attempted::Granted)
         }
         Ok(Acquired::Busy {
@@ -262,9 +267,6 @@ fn deliver(
         reserved,
         ..
     } = prepared;
-    if !repeated && grant.hold_count == 1 {
-        core.metrics.token_seen(&grant, sent_at);
-    }
     let undo = Undo {
         core: Arc::clone(core),
         session: session.clone(),

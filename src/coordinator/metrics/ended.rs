@@ -43,13 +43,17 @@ impl Metrics {
             Counts::Nothing => {}
             Counts::Grant(kind) => {
                 self.grants.of_both(kind, outcome).inc();
+                if let Some(name) = subject.name {
+                    self.prefixes.ended(name, outcome);
+                }
                 if let (Outcome::Busy | Outcome::TimedOut, Some(name)) = (outcome, subject.name) {
                     self.contention.refused(name);
                 }
             }
             Counts::Grants(locks) => {
-                for (_, mode) in locks.iter() {
+                for (name, mode) in locks.iter() {
                     self.grants.of_both(mode.into(), outcome).inc();
+                    self.prefixes.ended(name, outcome);
                 }
             }
             Counts::Releases(all) => self.released(all, ended),

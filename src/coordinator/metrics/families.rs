@@ -20,7 +20,8 @@ use crate::{
         labels::{
             Direction, Given, Heard, Kind, OperationName, Outcome, Reason, Renewal, Renewer, Source,
         },
-        tokens::Tokens,
+        prefixes::Prefixes,
+        tokens::{Former, Tokens},
     },
     types::{Grant, LockName, LostReason},
 };
@@ -45,22 +46,24 @@ macro_rules! families {
         pub(crate) struct Metrics {
             $(pub(crate) $field: $type,)*
             pub(crate) contention: ContentionSketch,
+            pub(crate) prefixes: Prefixes,
             tokens: Tokens,
         }
 
-        impl Default for Metrics {
-            fn default() -> Self {
+        impl Metrics {
+            /// All of them; those by the beginnings of names for these prefixes.
+            pub(crate) fn new(prefixes: &[String]) -> Self {
                 Self {
                     $($field: $new,)*
                     contention: ContentionSketch::default(),
+                    prefixes: Prefixes::new(prefixes),
                     tokens: Tokens::default(),
                 }
             }
-        }
 
-        impl Metrics {
             pub(crate) fn register(&self, to: &mut Registrar<'_>) {
                 $(to.add($name, $help, self.$field.$registered());)*
+                self.prefixes.register(to);
             }
         }
     };
@@ -157,8 +160,21 @@ impl Metrics {
     }
 
     /// Counts a grant that turned out to be gone.
-    pub(crate) fn lost(&self, reason: &LostReason) {
+    pub(crate) fn lost(&self, name: &LockName, reason: &LostReason) {
         self.lost.of(reason.into()).inc();
+        self.prefixes.lost(name, reason.into());
+    }
+
+    /// Counts a wait for a lock or permits.
+    pub(crate) fn wait_began(&self, name: &LockName) {
+        self.contention.wait_began(name);
+        self.prefixes.wait_began(name);
+    }
+
+    /// Counts the time of a wait for a lock or permits.
+    pub(crate) fn wait_ended(&self, name: &LockName, waited: Duration) {
+        self.contention.wait_ended(name, waited);
+        self.prefixes.wait_ended(name, waited);
     }
 
     /// Counts an undone hold whose grant never reached its caller.
@@ -215,12 +231,14 @@ impl Metrics {
             .set(theirs.as_secs_f64() - ours.as_secs_f64());
     }
 
-    /// Records the token of a new grant, requested at `sent_at`.
-    pub(crate) fn token_seen(&self, grant: &Grant, sent_at: Instant) {
-        if let Some(before) = self.tokens.goes_back(grant, sent_at) {
+    /// Records a new grant, requested at `sent_at`. Returns the one before it, if it is known.
+    pub(crate) fn grant_seen(&self, grant: &Grant, sent_at: Instant) -> Option<Former> {
+        let former = self.tokens.replace(grant, sent_at)?;
+        let (token, before) = (grant.fencing_token, former.token);
+        if token < before {
             self.regressions.inc();
-            let token = grant.fencing_token;
             tracing::error!(name = %grant.name, token, before, "the fencing token went back");
         }
+        Some(former)
     }
 }

@@ -4,4 +4,5 @@ pub(crate) mod contention;
 pub(crate) mod ended;
 pub(crate) mod families;
 pub(crate) mod labels;
+pub(crate) mod prefixes;
 pub(crate) mod tokens;

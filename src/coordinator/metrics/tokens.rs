@@ -1,13 +1,14 @@
-//! Checks that the fencing tokens of a name grow, for the most recently granted names, in a small
-//! table of fixed size.
+//! The newest grants of names, for the most recently granted ones, in a small table of fixed size.
+//! It shows whether the fencing tokens of a name grow, and which session had it before.
 
 use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
+use lockkeeper_store::script::Mode;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::types::Grant;
+use crate::types::{Grant, GrantKey, SessionId};
 
 /// Maximum names remembered; a newer one replaces an older one.
 const NAMES: usize = 4096;
@@ -19,12 +20,20 @@ pub(crate) struct Tokens {
     seen: Vec<Mutex<Seen>>,
 }
 
-/// The newest token of a name.
-#[derive(Clone, Copy, Debug, Default)]
+/// The newest grant of a name.
+#[derive(Clone, Debug, Default)]
 struct Seen {
     name: u64,
-    token: u64,
+    former: Former,
     at: Option<Instant>,
+}
+
+/// An earlier grant of a name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Former {
+    pub(crate) token: u64,
+    /// The session that it was granted to, if to one and alone.
+    pub(crate) holder: Option<(SessionId, GrantKey)>,
 }
 
 impl Default for Tokens {
@@ -37,26 +46,31 @@ impl Default for Tokens {
 }
 
 impl Tokens {
-    /// Records a grant requested at `sent_at`. Returns the token seen before that, if it is
-    /// greater.
-    pub(crate) fn goes_back(&self, grant: &Grant, sent_at: Instant) -> Option<u64> {
+    /// Records a grant requested at `sent_at`. Returns the one seen before that.
+    pub(crate) fn replace(&self, grant: &Grant, sent_at: Instant) -> Option<Former> {
         let name = self.hasher.hash_one(grant.name.store_key());
         let place = usize::try_from(name).unwrap_or_default() % NAMES;
         let mut seen = self.seen[place].lock();
-        let before = (seen.name == name).then_some(*seen);
         let token = grant.fencing_token;
         if token == 0 {
             // A reader's, where no writer's token is known any more.
             return None;
         }
-        *seen = Seen {
+        let session = grant.owner.session.as_ref();
+        let session = session.filter(|_| grant.mode != Mode::Read);
+        let newest = Seen {
             name,
-            token,
+            former: Former {
+                token,
+                holder: session.map(|session| (session.clone(), GrantKey::of(grant))),
+            },
             at: Some(Instant::now()),
         };
+        let before = std::mem::replace(&mut *seen, newest);
+        drop(seen);
         // An answer may be overtaken by that to a later grant, but not by that to a later attempt.
-        let before = before.filter(|it| it.at.is_some_and(|at| at < sent_at))?;
-        (token < before.token).then_some(before.token)
+        let is_earlier = before.name == name && before.at.is_some_and(|at| at < sent_at);
+        is_earlier.then_some(before.former)
     }
 }
 
@@ -66,7 +80,14 @@ mod tests {
 
     use super::*;
     use crate::types::{LockName, Owner, SessionId, tests::limits};
-    use lockkeeper_store::script::Mode;
+
+    impl Tokens {
+        /// The token seen before, if it is greater.
+        fn goes_back(&self, grant: &Grant, sent_at: Instant) -> Option<u64> {
+            let before = self.replace(grant, sent_at)?.token;
+            (grant.fencing_token < before).then_some(before)
+        }
+    }
 
     fn grant(name: &str, fencing_token: u64) -> Grant {
         let limits = limits();

@@ -222,7 +222,7 @@ fn deliver(
         });
     let grants: Vec<Grant> = grants.collect();
     let new = grants.iter().filter(|it| !repeated && it.hold_count == 1);
-    new.for_each(|grant| core.metrics.token_seen(grant, sent_at));
+    new.for_each(|grant| core.grant_seen(grant, sent_at, false));
     if session.is_none() {
         core.sessionless.hold_all(&grants, reserved);
     } else {

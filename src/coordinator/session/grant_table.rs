@@ -239,7 +239,7 @@ impl Session {
             self.hold_ended(&held);
             let Held { grant, lost, .. } = held;
             lost.set();
-            self.metrics.lost(&reason);
+            self.metrics.lost(grant.name(), &reason);
             let token = grant.lock().map(|grant| grant.fencing_token);
             let session = self.id.digest();
             tracing::info!(
@@ -265,7 +265,7 @@ impl Session {
         state.forget(deadlines, &key);
         self.events
             .tell(|| Event::of(What::Lost(reason.clone()), &grant));
-        self.metrics.lost(&reason);
+        self.metrics.lost(grant.name(), &reason);
         state.lost.push_back((grant, reason));
         self.news.notify_one();
     }

@@ -129,7 +129,7 @@ impl Session {
             preempted: false,
         };
         for grant in &grants {
-            self.metrics.lost(&lost);
+            self.metrics.lost(grant.name(), &lost);
             self.events
                 .tell(|| Event::of(What::Lost(lost.clone()), grant));
             state.lost.push_back((grant.clone(), lost.clone()));

@@ -194,6 +194,28 @@ impl Session {
             .collect()
     }
 
+    /// A renewal, to send at once, of a grant with this token, which another grant of the lock puts
+    /// in doubt. None if the session does not count on it, or asks for it already.
+    pub(crate) fn renew_doubted(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+        token: u64,
+    ) -> Option<Renewing> {
+        let mut state = self.state.lock();
+        if !matches!(state.phase, Phase::Live { .. }) {
+            return None;
+        }
+        let held = state.grants.get_mut(key)?;
+        let is_it = |grant: &Grant| grant.fencing_token == token;
+        if held.releasing || held.renewing || !held.grant.lock().is_some_and(is_it) {
+            return None;
+        }
+        self.reschedule(deadlines, key, held, held.grant.terms().safe_until);
+        held.renewing = true;
+        Some(held.renewing(key, None))
+    }
+
     /// The store's clock stepped forward, so its leases end earlier than expected. Those that were
     /// granted after the step do not, and nothing here tells which these are: a renewal of each
     /// finds out.

@@ -126,7 +126,7 @@ impl Waiters {
             self.subscribe(&channel);
         }
         if goal != Goal::Latch {
-            self.metrics.contention.wait_began(name);
+            self.metrics.wait_began(name);
         }
         state.waiting += 1;
         state.next_ticket += 1;
@@ -326,9 +326,7 @@ impl Waiters {
     fn leave(&self, place: &QueueTicket) {
         if place.waiter.goal != Goal::Latch {
             let waited = place.waiter.since.elapsed();
-            self.metrics
-                .contention
-                .wait_ended(&place.waiter.name, waited);
+            self.metrics.wait_ended(&place.waiter.name, waited);
         }
         let mut state = self.state.lock();
         state.waiting -= 1;

@@ -9,7 +9,10 @@ use std::{
 
 use config::{Config, ConfigError, Environment, File, FileFormat};
 use humantime_serde::re::humantime;
-use toml::{Table, Value};
+use toml::{
+    Table, Value,
+    de::{DeTable, DeValue},
+};
 
 use super::{Secret, Settings, StoreUrl, validate};
 
@@ -19,10 +22,11 @@ const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
 const NUMBERS_TOO: [&str; 1] = ["store.replica_acks"];
 /// The lists among the settings, apart from the rules. Outside TOML, lists are words separated by
 /// spaces.
-const LISTS: [&str; 3] = [
+const LISTS: [&str; 4] = [
     "store.quorum",
     "server.allowed_hosts",
     "admin.allowed_hosts",
+    "admin.metric_prefixes",
 ];
 
 /// The sources of settings; later fields override earlier ones.
@@ -189,13 +193,18 @@ impl Sources {
         };
         // The parser's own report quotes the text, which may hold a secret.
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
-            let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
-            let line = before.matches('\n').count() + 1;
+            let line = line_at(text, error.span().map_or(0, |span| span.start));
             let problem = format!("line {line}: {}", error.message().trim_end());
             in_file(path, &problem)
         })?;
+        let lines = lines(text);
         for (key, value) in leaves(&table) {
-            keys.note(&key, Some(&value), &path.display().to_string());
+            let file = path.display();
+            let origin = match lines.get(&key) {
+                Some(line) => format!("{file}, line {line}"),
+                None => file.to_string(),
+            };
+            keys.note(&key, Some(&value), &origin);
         }
         Ok(())
     }
@@ -380,6 +389,30 @@ fn leaves(table: &Table) -> Vec<(String, Value)> {
         collect(key.clone(), value, &mut found);
     }
     found
+}
+
+/// The line of each `section.key` of a file.
+fn lines(text: &str) -> HashMap<String, usize> {
+    let mut found = HashMap::new();
+    let Ok(table) = DeTable::parse(text) else {
+        return found;
+    };
+    let mut tables = vec![(String::new(), table.into_inner())];
+    while let Some((prefix, table)) = tables.pop() {
+        for (key, value) in table {
+            let path = format!("{prefix}{}", key.get_ref());
+            found.insert(path.clone(), line_at(text, key.span().start));
+            if let DeValue::Table(inner) = value.into_inner() {
+                tables.push((format!("{path}."), inner));
+            }
+        }
+    }
+    found
+}
+
+fn line_at(text: &str, byte: usize) -> usize {
+    let before = &text.as_bytes()[..byte.min(text.len())];
+    before.iter().filter(|it| **it == b'\n').count() + 1
 }
 
 fn collect(path: String, value: &Value, found: &mut Vec<(String, Value)>) {

@@ -18,15 +18,16 @@ fn refusal(text: &str, flags: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_mistake_is_answered_with_what_is_meant() {
-    let meant = "server.lissten (settings.toml); did you mean server.listen?";
-    let unlike = "unknown key server.colour (settings.toml)";
+    let meant = "server.lissten (settings.toml, line 2); did you mean server.listen?";
+    let unlike = "unknown key server.colour (settings.toml, line 3)";
     let told = refusal("[server]\nlissten = 'x'\ncolour = 1\n", &[]);
     assert!(
         told.contains(meant) && told.lines().any(|it| it == unlike),
         "{told}"
     );
     let told = refusal("[session]\nlease = 30\n", &[]);
-    let expected = "session.lease: must be a duration in quotes, such as \"30s\" (settings.toml)";
+    let expected = "session.lease: must be a duration in quotes, such as \"30s\" (settings.toml, \
+                    line 2)";
     assert_eq!(told, expected);
     let told = refusal("", &[("session.lease", "10")]);
     assert!(
@@ -38,6 +39,27 @@ fn a_mistake_is_answered_with_what_is_meant() {
         told.contains("with a port, such as 127.0.0.1:7625"),
         "{told}"
     );
+}
+
+#[test]
+fn prefixes_of_metrics_are_few_and_differ() {
+    let refusal = |value: &str| refusal("", &[("admin.metric_prefixes", value)]);
+    let of = |count| (0..count).map(|it| format!("p{it} ")).collect::<String>();
+    for (value, why) in [
+        (of(11), "more than 10"),
+        ("p".repeat(129), "1 to 128 bytes"),
+        ("jobs/ other".to_owned(), "must not have other"),
+        ("jobs/ a jobs/".to_owned(), "twice"),
+    ] {
+        let told = refusal(&value);
+        let is_it = told.starts_with("admin.metric_prefixes: ") && told.contains(why);
+        assert!(is_it, "{told}");
+    }
+    let sources = Sources {
+        environment: vec![("LOCKKEEPER__ADMIN__METRIC_PREFIXES".into(), of(10).into())],
+        ..Sources::default()
+    };
+    assert_eq!(sources.load().unwrap().admin.metric_prefixes.len(), 10);
 }
 
 #[test]

@@ -128,6 +128,8 @@ pub struct Admin {
     pub authenticate_metrics: bool,
     /// The names under which browsers may open the console, besides `localhost` and addresses.
     pub allowed_hosts: Vec<String>,
+    /// Beginnings of names that some metrics have as a label.
+    pub metric_prefixes: Vec<String>,
 }
 
 /// The store of the locks.

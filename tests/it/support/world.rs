@@ -318,6 +318,7 @@ impl Node {
             poll_jitter: 0.2,
             call_timeout: options.call_timeout,
             replica_acks: options.replica_acks,
+            metric_prefixes: Vec::new(),
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: Duration::from_secs(60),

@@ -258,8 +258,8 @@ fn failures_have_one_line_and_their_exit_code() {
         (
             &["release", "orders", "--owner", "writer", "--mode", "write"],
             64,
-            "lockkeeper: WRONG_KIND: no; `lockkeeper list` shows its kind; `run --permits` is for \
-             semaphores\n",
+            "lockkeeper: WRONG_KIND: no; `lockkeeper list --prefix NAME` shows its kind; \
+             `run --permits NUMBER` is for semaphores\n",
         ),
         (&["describe", ""], 64, "lockkeeper: INVALID_NAME: no\n"),
     ] {

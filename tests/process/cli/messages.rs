@@ -70,7 +70,8 @@ async fn a_refusal_says_what_to_do() {
     let scene = Scene::begin().await;
     scene.ask(&["semaphore", "set", "downloads", "3"]).await;
     let wrong = "WRONG_KIND: the key is used for another kind of lock, or for something else; \
-                 `lockkeeper list` shows its kind; `run --permits` is for semaphores";
+                 `lockkeeper list --prefix NAME` shows its kind; `run --permits NUMBER` is for \
+                 semaphores";
     scene
         .expect(&["run", "downloads", "--", "true"], 64, wrong)
         .await;
@@ -78,10 +79,13 @@ async fn a_refusal_says_what_to_do() {
         .expect(&["latch", "wait", "downloads"], 64, wrong)
         .await;
     let unset = "SEMAPHORE_NOT_FOUND: the semaphore has no number of permits yet; \
-                 `lockkeeper semaphore set` creates it";
+                 `lockkeeper semaphore set NAME PERMITS` creates it";
     scene
         .expect(&["run", "x", "--permits", "1", "--", "true"], 64, unset)
         .await;
+
+    let typo = "typo has no count: it has opened, or it was never set";
+    scene.expect(&["latch", "wait", "typo"], 0, typo).await;
 
     scene.ask(&["try-acquire", "b", "--owner", "o"]).await;
     scene.ask(&["release", "b", "--owner", "o"]).await;

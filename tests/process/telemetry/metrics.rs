@@ -32,7 +32,13 @@ const ATTEMPTS: &str = "lockkeeper_store_call_seconds_count{script=\"lock_acquir
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 
 async fn start(store: &str) -> Coordinator {
-    let settings = Settings::on(store).with("admin.listen", "127.0.0.1:0");
+    start_with_prefixes(store, "").await
+}
+
+async fn start_with_prefixes(store: &str, prefixes: &str) -> Coordinator {
+    let settings = Settings::on(store)
+        .with("admin.listen", "127.0.0.1:0")
+        .with("admin.metric_prefixes", prefixes);
     Coordinator::start(&settings).await
 }
 
@@ -83,6 +89,60 @@ async fn a_fresh_coordinator_shows_few_samples() {
     ] {
         assert!(value(&seen, counter).abs() < 0.1, "{counter}");
     }
+    let labelled = seen.keys().find(|name| name.contains("prefix="));
+    assert_eq!(labelled, None);
+}
+
+#[tokio::test]
+async fn names_are_counted_by_the_configured_prefixes_only() {
+    let redis = RedisServer::start().await;
+    let most = "a b c d e f g h jobs/ jobs/nightly/";
+    let coordinator = start_with_prefixes(&redis.url(), most).await;
+    coordinator.until_connected(1).await;
+    let fresh = samples(&coordinator).await.len();
+    assert!(fresh <= FRESH_MAX, "{fresh}");
+    let mut client = coordinator.client().await;
+    let mut session = open_with_lease(&mut client, millis(300)).await;
+    session.acquire("jobs/nightly/1").await;
+    session.acquire("x").await;
+    assert!(!client.gets_for("jobs/nightly/1", "b", secs(30)).await);
+    let request = acquire_request("jobs/nightly/1", "c");
+    let mut waiting = client.acquire(request).await.unwrap();
+    until_waiting(&client, "jobs/nightly/1", 1).await;
+    redis.command(&["FLUSHALL"]).await;
+    session.expect_lost().await;
+    session.expect_lost().await;
+    waiting.end().await.unwrap();
+
+    let seen = samples(&coordinator).await;
+    let of = |name: &str| value(&seen, &format!("lockkeeper_prefix_{name}"));
+    let nightly = "prefix=\"jobs/nightly/\"";
+    for (name, expected) in [
+        (format!("grants_total{{{nightly},result=\"granted\"}}"), 2.0),
+        (format!("grants_total{{{nightly},result=\"busy\"}}"), 1.0),
+        (format!("waits_total{{{nightly}}}"), 1.0),
+        (
+            format!("leases_lost_total{{{nightly},reason=\"expired\"}}"),
+            1.0,
+        ),
+        (
+            "grants_total{prefix=\"other\",result=\"granted\"}".to_owned(),
+            1.0,
+        ),
+        (
+            "leases_lost_total{prefix=\"other\",reason=\"expired\"}".to_owned(),
+            1.0,
+        ),
+        (
+            "grants_total{prefix=\"jobs/\",result=\"granted\"}".to_owned(),
+            0.0,
+        ),
+        ("waits_total{prefix=\"other\"}".to_owned(), 0.0),
+    ] {
+        assert!((of(&name) - expected).abs() < 0.1, "{name}: {seen:#?}");
+    }
+    let waited = of(&format!("waited_seconds_total{{{nightly}}}"));
+    assert!(waited > 0.0 && waited < 60.0, "{waited}");
 }
 
 #[tokio::test]
@@ -248,7 +308,7 @@ async fn is_closed(connection: &mut TcpStream) -> bool {
 
 #[tokio::test]
 async fn exactly_what_is_documented_is_shown() {
-    let coordinator = start("embedded:").await;
+    let coordinator = start_with_prefixes("embedded:", "jobs/").await;
     let mut client = coordinator.client().await;
     assert!(client.gets_for("build", "a", secs(30)).await);
     let address = coordinator.admin_address().await;

@@ -118,6 +118,7 @@ impl World {
             poll_jitter: 0.0,
             call_timeout: plan.call_timeout,
             replica_acks: plan.replica_acks(),
+            metric_prefixes: Vec::new(),
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: REQUEST_RETENTION,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use lockkeeper_coordinator::OTHER_NAMES;
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry, session_secrets,
+    Admin, Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry, session_secrets,
 };
 
 mod quorum;
@@ -25,6 +26,12 @@ const CONNECTION_AGE_MIN: Duration = Duration::from_secs(1);
 
 /// Keeps the longest names well within the store's limit on keys.
 const KEY_PREFIX_BYTES_MAX: usize = 128;
+
+/// Each adds 15 samples, and all together must leave a fresh coordinator below 600.
+const METRIC_PREFIXES_MAX: usize = 10;
+
+/// Prometheus keeps the label with every sample.
+const METRIC_PREFIX_BYTES_MAX: usize = 128;
 
 /// Settings with their full keys.
 macro_rules! settings {
@@ -54,6 +61,26 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     security::check(settings, report);
     check_telemetry(telemetry, report);
     check_fleet(settings, report);
+    check_metric_prefixes(&settings.admin, report);
+}
+
+fn check_metric_prefixes(admin: &Admin, report: &mut dyn FnMut(&str, String)) {
+    let prefixes = &admin.metric_prefixes;
+    let why = if prefixes.len() > METRIC_PREFIXES_MAX {
+        format!("must not have more than {METRIC_PREFIXES_MAX} prefixes")
+    } else if prefixes
+        .iter()
+        .any(|it| it.is_empty() || it.len() > METRIC_PREFIX_BYTES_MAX)
+    {
+        format!("must be prefixes of 1 to {METRIC_PREFIX_BYTES_MAX} bytes")
+    } else if prefixes.iter().any(|it| it == OTHER_NAMES) {
+        format!("must not have {OTHER_NAMES}, which stands for all names without a prefix")
+    } else if (1..prefixes.len()).any(|at| prefixes[..at].contains(&prefixes[at])) {
+        "must not have a prefix twice".to_owned()
+    } else {
+        return;
+    };
+    report("admin.metric_prefixes", why);
 }
 
 fn check_fleet(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
