@@ -255,13 +255,12 @@ fn fleet_of(
     let tcp = listeners.tcp.as_ref();
     let port = tcp.map(|(tcp, _)| tcp.local_addr()).transpose()?;
     let has_tls = tcp.is_some_and(|(_, tls)| tls.is_some());
-    let ca = (!config.ca_file.as_os_str().is_empty()).then(|| std::fs::read(&config.ca_file));
-    let ca = ca.transpose();
-    let ca = ca.map_err(|problem| misconfigured("fleet.ca_file", &problem))?;
+    let files = config.read();
+    let files = files.map_err(|(key, problem)| misconfigured(key, &problem))?;
     let config = fleet::Config {
         address: config.url(port.map_or(0, |it| it.port()), has_tls),
         allow_plaintext: settings.auth.allow_plaintext,
-        connect: fleet::connect(ca, config.server_name.clone()),
+        connect: fleet::connect(files.root, files.client, config.server_name.clone()),
     };
     Ok(Fleet::new(coordinator, config))
 }

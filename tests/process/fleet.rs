@@ -1,5 +1,7 @@
 //! The consoles of several coordinators: each shows what all of them know.
 
+use std::path::PathBuf;
+
 use lockkeeper_api::pb::LockMode;
 use serde_json::{Value, json};
 use tokio::{
@@ -85,6 +87,72 @@ async fn coordinators_with_tls_ask_each_other_and_name_those_whose_certificate_t
     let wary = Coordinator::start(&settings(&stranger)).await;
     eventually("it names both", || async {
         list(&page(&wary, "overview").await, "unasked").len() == 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn behind_client_certificates_coordinators_ask_with_their_own_and_the_caller_s_token() {
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+    let authority = Authority::new();
+    let redis = RedisServer::start().await;
+    let path = |path: PathBuf| path.display().to_string();
+    let ca = path(authority.ca_file());
+    let rule = |who| {
+        format!("[[access.rules]]\nidentity = \"{who}\"\nprefix = \"\"\nallow = [\"admin\"]\n")
+    };
+    // The coordinators' own identity is allowed everything, too: it must not count.
+    let [peer, ops] = ["spiffe://prod/lockkeeper", "spiffe://prod/ops"];
+    let rules = [rule(peer), rule(ops), rule("operator")].concat();
+    let rules = authority.file("rules.toml", &rules);
+    let tokens = path(authority.file("tokens", &format!("operator {TOKEN}\n")));
+    let token = path(authority.file("token", TOKEN));
+    let [certificate, key] = authority.client_files(peer);
+    let settings = authority
+        .secured(fleet_on(&redis.url()))
+        .with("server.tls.client_ca_file", &ca)
+        .with("auth.token_file", &tokens)
+        .with("store.key_prefix", "app:")
+        .with("fleet.ca_file", &ca)
+        .with("fleet.server_name", "localhost")
+        .with_file(&rules);
+    let shows = |settings: Settings| {
+        let settings = settings.with("fleet.certificate_file", &certificate);
+        settings.with("fleet.key_file", &key)
+    };
+    let shown = shows(settings.clone());
+    let (a, b) = tokio::join!(Coordinator::start(&shown), Coordinator::start(&shown));
+    let [certificate, key] = authority.client_files(ops);
+    let asked = async |coordinator: &Coordinator, credentials: &[&str]| {
+        let server = format!("https://localhost:{}", coordinator.address().port());
+        let words = ["coordinators", "--server", &server, "--ca-file", &ca];
+        let words = [&words, credentials].concat();
+        let output = lockkeeper(coordinator, &words).output().await.unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let certificate = ["--certificate-file", &certificate, "--key-file", &key];
+    let both = [&certificate[..], &["--token-file", &token]].concat();
+    eventually("each asks the other", || async {
+        let [listed, said] = asked(&a, &both).await;
+        listed.lines().count() == 2 && said.is_empty()
+    })
+    .await;
+    // Who is known by a certificate only is known nowhere else.
+    let [listed, said] = asked(&b, &certificate).await;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    let why = "the caller's certificate or socket counts only here";
+    assert!(
+        said.contains("could not ask") && said.contains(why),
+        "{said}"
+    );
+    // Without a certificate of its own a coordinator is not let in.
+    let bare = Coordinator::start(&settings).await;
+    eventually("it cannot ask", || async {
+        let [_, said] = asked(&bare, &both).await;
+        said.lines()
+            .filter(|line| line.contains("it cannot be reached"))
+            .count()
+            == 2
     })
     .await;
 }
