@@ -18,12 +18,13 @@ use crate::{
     grpc,
     hosts::AllowedHosts,
     layers::grpc_config,
+    pages::Samples,
     probe::StoreProbe,
 };
 
 /// Serves a call of `Session` with this body until its end. Returns the body of the answer.
 pub async fn session(coordinator: &Coordinator, body: Bytes) -> Bytes {
-    let config = grpc_config(&Settings::default(), &Fleet::default());
+    let config = grpc_config(&Settings::default(), &Fleet::default(), &Samples::default());
     grpc::fuzzing::session(coordinator, &Access::open(), config, body).await
 }
 
@@ -32,7 +33,7 @@ pub async fn call(coordinator: &Coordinator, request: Request<Body>) -> Response
     let services = grpc::services(
         coordinator,
         StoreProbe::new(coordinator.clone()),
-        grpc_config(&Settings::default(), &Fleet::default()),
+        grpc_config(&Settings::default(), &Fleet::default(), &Samples::default()),
         &Access::open(),
         &grpc::Metrics::default(),
     );
@@ -48,6 +49,7 @@ pub async fn admin(coordinator: &Coordinator, mut request: Request<Body>) -> Res
         authenticates_metrics: false,
         hosts: AllowedHosts::new(&[], Some(([127, 0, 0, 1], 7626).into())),
         fleet: Fleet::default(),
+        samples: Samples::default(),
     };
     let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 50_000));
     request.extensions_mut().insert(ConnectInfo(peer));

@@ -16,6 +16,7 @@ use crate::{
     fleet::Fleet,
     grpc::{self, listen},
     hosts::AllowedHosts,
+    pages::Samples,
     process::rlimit,
     sizing,
 };
@@ -88,17 +89,18 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
     }
 }
 
-pub(crate) fn admin_config(settings: &Settings, fleet: &Fleet) -> admin::Config {
+pub(crate) fn admin_config(settings: &Settings, fleet: &Fleet, samples: &Samples) -> admin::Config {
     let admin = &settings.admin;
     admin::Config {
         allow_force_release: admin.allow_force_release,
         authenticates_metrics: admin.authenticate_metrics,
         hosts: AllowedHosts::new(&admin.allowed_hosts, admin.listen.0),
         fleet: fleet.clone(),
+        samples: samples.clone(),
     }
 }
 
-pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet) -> grpc::Config {
+pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet, samples: &Samples) -> grpc::Config {
     let Settings { server, limits, .. } = settings;
     let hosts = AllowedHosts::new(&server.allowed_hosts, server.listen.0);
     let terraform = settings.facades.terraform;
@@ -122,6 +124,7 @@ pub(crate) fn grpc_config(settings: &Settings, fleet: &Fleet) -> grpc::Config {
         operations_per_session_max: limits.operations_per_session_max,
         header_list_bytes_max: limits.header_list_bytes_max,
         fleet: fleet.clone(),
+        samples: samples.clone(),
         facades: Facades {
             dapr: settings.facades.dapr,
             etcd: settings.facades.etcd,

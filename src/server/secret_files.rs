@@ -18,6 +18,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), (&'static str, Unusable)>
         ("store.password_file", &settings.store.password_file),
         ("store.tls.key_file", &settings.store.tls.key_file),
         ("server.tls.key_file", &tls.key_file),
+        ("fleet.key_file", &settings.fleet.key_file),
         ("auth.token_file", &auth.token_file),
     ];
     // What they say is no secret, but decides who is trusted.

@@ -32,6 +32,7 @@ use crate::{
         listen::{self, Listeners, Tls, UnixSocket},
     },
     layers::{admin_config, coordinator_config, grpc_config, listen_limits},
+    pages::Samples,
     probe::StoreProbe,
     process::{dumps, memory, rlimit, systemd},
     reload::{Reloaded, ReloadedSecrets, ReloadedSettings},
@@ -109,22 +110,22 @@ async fn serve_on(
     };
     let probe = StoreProbe::new(coordinator.clone());
     let fleet = fleet_of(&settings, &coordinator, &listeners)?;
+    let metrics = metrics(commit, &coordinator, &connections, &calls, &access, &lost);
+    let drained = tokio_util::sync::CancellationToken::new();
+    let is_shown = admin.is_some() || fleet.own_name().is_some();
+    let samples = sampled(is_shown, &metrics, &coordinator, &drained);
     let services = grpc::services(
         &coordinator,
         probe.clone(),
-        grpc_config(&settings, &fleet),
+        grpc_config(&settings, &fleet, &samples),
         &access,
         &calls,
     )?;
     let limits = listen_limits(&settings, &access);
     announce(&settings, &listeners)?;
-    let drained = tokio_util::sync::CancellationToken::new();
     if let Some(listener) = admin {
-        let mut metrics = registry(commit, &coordinator, &connections, &calls, &access);
-        lost.register(&mut Registrar::new(&mut metrics));
-        let metrics = admin::Metrics::new(metrics);
         let access = access.at(security::admin_port(&settings));
-        let config = admin_config(&settings, &fleet);
+        let config = admin_config(&settings, &fleet, &samples);
         let admin = Admin::new(coordinator.clone(), probe, access, metrics, config);
         serve_admin(admin, listener, drained.clone().cancelled_owned())?;
     }
@@ -164,14 +165,32 @@ fn serve_admin(
     Ok(())
 }
 
+/// What the charts of consoles are drawn from, where there are any: here or at other coordinators.
+fn sampled(
+    is_shown: bool,
+    metrics: &admin::Metrics,
+    coordinator: &Coordinator,
+    stop: &tokio_util::sync::CancellationToken,
+) -> Samples {
+    let samples = Samples::default();
+    if is_shown {
+        let metrics = metrics.clone();
+        let keep = move || metrics.encoded();
+        let keep = samples.clone().keep(keep, coordinator.clone());
+        spawn_detached("samples", stop.clone().run_until_cancelled_owned(keep));
+    }
+    samples
+}
+
 /// The metrics of all layers.
-fn registry(
+fn metrics(
     commit: &str,
     coordinator: &Coordinator,
     connections: &host::Metrics,
     calls: &grpc::Metrics,
     access: &Access,
-) -> Registry {
+    lost: &LostLines,
+) -> admin::Metrics {
     let mut registry = Registry::default();
     let mut registrar = Registrar::new(&mut registry);
     registrar.add(
@@ -185,10 +204,11 @@ fn registry(
     coordinator.register(&mut registrar);
     connections.register(&mut registrar);
     access.register(&mut registrar);
+    lost.register(&mut registrar);
     calls.register(&mut registry);
     #[cfg(target_os = "linux")]
     registry.register_collector(Box::new(telemetry::process::ProcessCollector));
-    registry
+    admin::Metrics::new(registry)
 }
 
 fn bind_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
@@ -235,13 +255,12 @@ fn fleet_of(
     let tcp = listeners.tcp.as_ref();
     let port = tcp.map(|(tcp, _)| tcp.local_addr()).transpose()?;
     let has_tls = tcp.is_some_and(|(_, tls)| tls.is_some());
-    let ca = (!config.ca_file.as_os_str().is_empty()).then(|| std::fs::read(&config.ca_file));
-    let ca = ca.transpose();
-    let ca = ca.map_err(|problem| misconfigured("fleet.ca_file", &problem))?;
+    let files = config.read();
+    let files = files.map_err(|(key, problem)| misconfigured(key, &problem))?;
     let config = fleet::Config {
         address: config.url(port.map_or(0, |it| it.port()), has_tls),
         allow_plaintext: settings.auth.allow_plaintext,
-        connect: fleet::connect(ca, config.server_name.clone()),
+        connect: fleet::connect(files.root, files.client, config.server_name.clone()),
     };
     Ok(Fleet::new(coordinator, config))
 }

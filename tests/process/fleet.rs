@@ -1,7 +1,13 @@
 //! The consoles of several coordinators: each shows what all of them know.
 
+use std::path::PathBuf;
+
 use lockkeeper_api::pb::LockMode;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
+};
 
 use crate::{
     cluster::Cluster,
@@ -86,6 +92,72 @@ async fn coordinators_with_tls_ask_each_other_and_name_those_whose_certificate_t
 }
 
 #[tokio::test]
+async fn behind_client_certificates_coordinators_ask_with_their_own_and_the_caller_s_token() {
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+    let authority = Authority::new();
+    let redis = RedisServer::start().await;
+    let path = |path: PathBuf| path.display().to_string();
+    let ca = path(authority.ca_file());
+    let rule = |who| {
+        format!("[[access.rules]]\nidentity = \"{who}\"\nprefix = \"\"\nallow = [\"admin\"]\n")
+    };
+    // The coordinators' own identity is allowed everything, too: it must not count.
+    let [peer, ops] = ["spiffe://prod/lockkeeper", "spiffe://prod/ops"];
+    let rules = [rule(peer), rule(ops), rule("operator")].concat();
+    let rules = authority.file("rules.toml", &rules);
+    let tokens = path(authority.file("tokens", &format!("operator {TOKEN}\n")));
+    let token = path(authority.file("token", TOKEN));
+    let [certificate, key] = authority.client_files(peer);
+    let settings = authority
+        .secured(fleet_on(&redis.url()))
+        .with("server.tls.client_ca_file", &ca)
+        .with("auth.token_file", &tokens)
+        .with("store.key_prefix", "app:")
+        .with("fleet.ca_file", &ca)
+        .with("fleet.server_name", "localhost")
+        .with_file(&rules);
+    let shows = |settings: Settings| {
+        let settings = settings.with("fleet.certificate_file", &certificate);
+        settings.with("fleet.key_file", &key)
+    };
+    let shown = shows(settings.clone());
+    let (a, b) = tokio::join!(Coordinator::start(&shown), Coordinator::start(&shown));
+    let [certificate, key] = authority.client_files(ops);
+    let asked = async |coordinator: &Coordinator, credentials: &[&str]| {
+        let server = format!("https://localhost:{}", coordinator.address().port());
+        let words = ["coordinators", "--server", &server, "--ca-file", &ca];
+        let words = [&words, credentials].concat();
+        let output = lockkeeper(coordinator, &words).output().await.unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let certificate = ["--certificate-file", &certificate, "--key-file", &key];
+    let both = [&certificate[..], &["--token-file", &token]].concat();
+    eventually("each asks the other", || async {
+        let [listed, said] = asked(&a, &both).await;
+        listed.lines().count() == 2 && said.is_empty()
+    })
+    .await;
+    // Who is known by a certificate only is known nowhere else.
+    let [listed, said] = asked(&b, &certificate).await;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    let why = "the caller's certificate or socket counts only here";
+    assert!(
+        said.contains("could not ask") && said.contains(why),
+        "{said}"
+    );
+    // Without a certificate of its own a coordinator is not let in.
+    let bare = Coordinator::start(&settings).await;
+    eventually("it cannot ask", || async {
+        let [_, said] = asked(&bare, &both).await;
+        said.lines()
+            .filter(|line| line.contains("it cannot be reached"))
+            .count()
+            == 2
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn each_page_shows_what_another_coordinator_knows_and_names_one_that_is_gone() {
     let (_redis, a, b) = two_that_know_each_other().await;
     let mut holder = a.client().await.open().await;
@@ -137,7 +209,80 @@ async fn each_page_shows_what_another_coordinator_knows_and_names_one_that_is_go
 }
 
 #[tokio::test]
-async fn a_deadlock_is_in_the_graph_of_a_coordinator_that_has_none_of_its_waits() {
+async fn the_overview_is_that_of_all_coordinators_or_of_one_of_them() {
+    let (_redis, a, b) = two_that_know_each_other().await;
+    let mut holder = a.client().await.open().await;
+    holder.acquire("build").await;
+    let mut waiter = b.client().await.open().await;
+    waiter.wait_in("build", LockMode::Exclusive).await;
+    let most = |charts: &Value| {
+        let waiters = list(&list(charts, "history")[0], "waiters").iter();
+        waiters.filter_map(Value::as_f64).fold(0.0, f64::max)
+    };
+    eventually("the charts have the wait of the other one", || async {
+        let overview = page(&a, "overview").await;
+        assert_eq!(most(&overview).to_string(), "0", "its own have none");
+        most(&overview["fleet"]) > 0.0
+    })
+    .await;
+    let overview = page(&a, "overview").await;
+    let waited = &list(&overview["fleet"], "mostWaitedFor")[0];
+    assert_eq!(
+        (&waited["name"], &waited["waiterCount"]),
+        (&"build".into(), &1.into())
+    );
+    assert_eq!(list(&overview, "mostWaitedFor"), &[] as &[Value]);
+    assert!(overview["fleet"]["coordinator"].is_null());
+    for one in [&a, &b] {
+        let overview = page(&a, &format!("overview?coordinator={}", one.url())).await;
+        assert_eq!(overview["fleet"]["coordinator"], one.url().as_str());
+        assert_eq!(most(&overview["fleet"]) > 0.0, one.url() == b.url());
+    }
+}
+
+#[tokio::test]
+async fn events_since_a_cursor_and_as_they_happen_are_those_of_all_coordinators() {
+    let (_redis, a, b) = two_that_know_each_other().await;
+    let before = page(&a, "history?limit=1").await;
+    let address = a.admin_address().await;
+    let mut live = TcpStream::connect(address).await.unwrap();
+    let asked = "GET /api/v1/events?fleet=true HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    live.write_all(asked.as_bytes()).await.unwrap();
+    let mut live = BufReader::new(live).lines();
+    let mut next = async |what: &str| loop {
+        let line = live.next_line().await.unwrap().unwrap();
+        if line.contains(what) {
+            break line;
+        }
+    };
+    for coordinator in [&a, &b] {
+        let snapshot = next(&format!("\"{}\"", coordinator.url())).await;
+        assert!(snapshot.contains("\"entries\":[]"), "{snapshot}");
+    }
+    let mut session = b.client().await.open().await;
+    session.acquire("build").await;
+    let told = next("\"build\"").await;
+    let told: Value = serde_json::from_str(told.strip_prefix("data: ").unwrap()).unwrap();
+    let since = async |page_before: &Value| {
+        let cursor = page_before["cursor"].as_str().unwrap();
+        page(&a, &format!("history?since={cursor}")).await
+    };
+    let after = since(&before).await;
+    let [kept] = list(&after, "events") else {
+        panic!("{after}")
+    };
+    // The same event, but for its place in the history.
+    let mut kept = kept.clone();
+    kept.as_object_mut()
+        .unwrap()
+        .retain(|key, _| !["at", "number"].contains(&key.as_str()));
+    assert_eq!(told, kept);
+    assert_eq!(kept["coordinator"], b.url().as_str());
+    assert_eq!(list(&since(&after).await, "events"), &[] as &[Value]);
+}
+
+#[tokio::test]
+async fn a_deadlock_is_on_the_pages_of_a_coordinator_that_has_none_of_its_waits() {
     let (_redis, a, b) = two_that_know_each_other().await;
     for (name, owner) in [("red", "x"), ("blue", "y")] {
         let words = ["acquire", name, "--owner", owner, "--lease", "5m"];
@@ -157,6 +302,14 @@ async fn a_deadlock_is_in_the_graph_of_a_coordinator_that_has_none_of_its_waits(
                 .all(|it| it["isDeadlocked"] == true)
     })
     .await;
+    let overview = page(&a, "overview").await;
+    assert_eq!(list(&overview, "banners"), &[] as &[Value]);
+    let expected = json!([{
+        "kind": "deadlock",
+        "text": "Deadlock: the holders of blue, red wait for each other.",
+        "coordinators": [b.url()],
+    }]);
+    assert_eq!(overview["fleet"]["banners"], expected);
     for mut wait in waits {
         wait.kill().await.unwrap();
     }

@@ -1,32 +1,27 @@
 //! The JSON behind the console; see `docs/console.md`.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use axum::{
     Json, Router,
     extract::{Query, State, rejection::JsonRejection},
-    http::{StatusCode, Uri},
-    response::sse::{Event, KeepAlive, Sse},
+    http::Uri,
     routing::{get, post},
 };
-use futures::{Stream, StreamExt as _, stream};
-use lockkeeper_coordinator::{Error, Invalid, Limit, LockName, Reason, RequestYield};
+use lockkeeper_coordinator::{Error, Invalid, LockName, Reason, RequestYield};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     Admin,
+    events::events,
     failure::{Failure, audited},
     guard::Caller,
-    overview::overview,
     sessions::{end_session, list_all},
 };
 use crate::{
     fleet::Asked,
-    pages::{
-        PAGES, Page, elsewhere,
-        json::{listed_lock, watched},
-    },
+    pages::{PAGES, Page, elsewhere, json::listed_lock},
 };
 
 /// The parameters of a list.
@@ -67,7 +62,6 @@ pub(super) fn routes() -> Router<Admin> {
     pages()
         .route("/api/v1/status", get(status))
         .route("/api/v1/locks", get(locks))
-        .route("/api/v1/overview", get(overview))
         .route("/api/v1/sessions", get(sessions))
         .route("/api/v1/end-session", post(end_session))
         .route("/api/v1/events", get(events))
@@ -91,7 +85,7 @@ async fn show(
     let page = Page::parse(path, query).map_err(|error| refuse(error.into()))?;
     let (operation, name) = page.asks();
     caller.looks(&admin, operation, name)?;
-    let own = page.read(&admin.coordinator).await.map_err(refuse)?;
+    let own = page.read(&admin.local()).await.map_err(refuse)?;
     let others = if page.is_answered(&own) {
         Asked::default()
     } else {
@@ -158,39 +152,6 @@ async fn sessions(
     Ok(Json(
         list_all(&admin, &caller, page.page_size, &page.page_token).await,
     ))
-}
-
-async fn events(
-    State(admin): State<Admin>,
-    caller: Caller,
-    Query(page): Query<Listing>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failure> {
-    let asked = caller.asks(&admin, "Watch", &page.prefix, "")?;
-    let place = admin.streams.admit(caller.ip());
-    let place = place.map_err(|_full| {
-        let why = "too many event streams of this address, or in all";
-        Failure::new(StatusCode::TOO_MANY_REQUESTS, "LIMIT_REACHED", why)
-    })?;
-    let own = admin.access.watch(caller.identity());
-    let own = own.ok_or(Error::LimitReached(Limit::Watchers));
-    let watcher = own.and_then(|own| Ok((admin.coordinator.watch(page.prefix.clone())?, own)));
-    let (watcher, own) = watcher.map_err(|error| {
-        asked.failed(&error);
-        Failure::of(&error)
-    })?;
-    asked.done();
-    let coordinator = admin.coordinator.clone();
-    let refused = caller.clone().refused(admin.access.clone(), page.prefix);
-    // Ends when the coordinator drains, too.
-    let begin = (watcher, coordinator, (place, own));
-    let told = stream::unfold(begin, |(mut watcher, coordinator, places)| async {
-        let told = watcher.next().await.ok()?;
-        let (name, data) = watched(&coordinator, &told);
-        let event = Event::default().event(name).data(data.to_string());
-        Some((Ok(event), (watcher, coordinator, places)))
-    });
-    let told = told.take_until(refused);
-    Ok(Sse::new(told).keep_alive(KeepAlive::default()))
 }
 
 /// Pages of other sites cannot send JSON here without a preflight request, which is never granted.

@@ -8,6 +8,8 @@ use axum::{
 };
 use prometheus_client::{encoding::text, registry::Registry};
 
+use crate::pages::without_exemplar;
+
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -24,7 +26,7 @@ impl Metrics {
     }
 
     /// In the format of `OpenMetrics`.
-    pub(super) fn encoded(&self) -> Option<String> {
+    pub(crate) fn encoded(&self) -> Option<String> {
         let mut shown = String::new();
         text::encode(&mut shown, &self.0).ok()?;
         Some(shown)
@@ -42,14 +44,6 @@ impl Metrics {
         }
         ([(header::CONTENT_TYPE, PLAIN_TEXT)], plain(&shown)).into_response()
     }
-}
-
-/// What stands before the exemplar of a sample.
-const EXEMPLAR: &str = " # {";
-
-/// A sample without its exemplar.
-pub(super) fn without_exemplar(line: &str) -> &str {
-    line.split_once(EXEMPLAR).map_or(line, |(sample, _)| sample)
 }
 
 /// Converts to the older format. There a counter's name includes `_total`, exemplars, units and the

@@ -3,7 +3,7 @@
 
 mod api;
 mod console;
-mod exposition;
+mod events;
 mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -11,9 +11,6 @@ pub mod fuzzing;
 mod guard;
 mod listen;
 mod metrics;
-mod overview;
-mod repeats;
-mod samples;
 mod sessions;
 mod state;
 
@@ -53,11 +50,7 @@ pub async fn serve(
     connections_max: usize,
     stop: impl Future<Output = ()>,
 ) {
-    let serving = listen::serve(routes(admin.clone()), listener, connections_max, stop);
-    tokio::select! {
-        () = serving => {}
-        () = admin.samples.keep(&admin.metrics, &admin.coordinator) => {}
-    }
+    listen::serve(routes(admin), listener, connections_max, stop).await;
 }
 
 /// `/livez`: the process serves. `/readyz`: it accepts new work, so it does not drain and its store

@@ -7,8 +7,15 @@ use lockkeeper_access::{Access, Audited};
 use lockkeeper_coordinator::Coordinator;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::{failure::Failure, metrics::Metrics, repeats::Repeats, samples::Samples};
-use crate::{admission::Admission, fleet::Fleet, hosts::AllowedHosts, probe::StoreProbe};
+use super::{failure::Failure, metrics::Metrics};
+use crate::{
+    admission::Admission,
+    fleet::Fleet,
+    hosts::AllowedHosts,
+    pages::{Local, Samples},
+    probe::StoreProbe,
+    repeats::Repeats,
+};
 
 /// Event streams, in total and of one address.
 const STREAMS_MAX: usize = 32;
@@ -30,7 +37,7 @@ pub struct Admin {
     pub(super) fleet: Fleet,
     pub(super) streams: Admission,
     pub(super) repeats: Arc<Repeats>,
-    pub(super) samples: Arc<Samples>,
+    pub(super) samples: Samples,
 }
 
 /// What the port allows.
@@ -44,6 +51,8 @@ pub struct Config {
     pub hosts: AllowedHosts,
     /// The other coordinators.
     pub fleet: Fleet,
+    /// What the charts are drawn from.
+    pub samples: Samples,
 }
 
 // === impl Admin ===
@@ -57,6 +66,15 @@ impl Admin {
         asked.denied();
         let why = "admin.allow_force_release is not set";
         Err(Failure::new(StatusCode::FORBIDDEN, "NOT_ENABLED", why))
+    }
+
+    /// What its own pages are read from.
+    pub(super) fn local(&self) -> Local {
+        Local {
+            coordinator: self.coordinator.clone(),
+            probe: self.probe.clone(),
+            samples: self.samples.clone(),
+        }
     }
 
     /// Pages about a coordinator, which keeps its history from now on, for callers that `access`
@@ -80,7 +98,7 @@ impl Admin {
             fleet: config.fleet,
             streams: Admission::new(STREAMS_MAX, STREAMS_PER_PEER_MAX, Gauge::default()),
             repeats: Arc::default(),
-            samples: Arc::new(Samples::new()),
+            samples: config.samples,
         }
     }
 }

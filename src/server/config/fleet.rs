@@ -20,6 +20,10 @@ pub struct Fleet {
     pub address: String,
     /// The trusted authorities (PEM) of the certificates of the others; empty: those of the system.
     pub ca_file: PathBuf,
+    /// The client certificate for the others (PEM), with `key_file`.
+    pub certificate_file: PathBuf,
+    /// The key of `certificate_file`.
+    pub key_file: PathBuf,
     /// The name in the certificates of the others; empty: the host of their address.
     pub server_name: String,
 }

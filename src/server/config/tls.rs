@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
-use super::StoreTls;
+use super::{Fleet, StoreTls};
 
 /// The contents of the files (PEM); none without a file.
 #[derive(Clone, Default)]
@@ -24,6 +24,20 @@ impl StoreTls {
         let file = &self.certificate_file;
         let certificate = read("store.tls.certificate_file", file, has_certificates)?;
         let key = read("store.tls.key_file", &self.key_file, has_key)?;
+        Ok(Certificates {
+            root,
+            client: certificate.zip(key),
+        })
+    }
+}
+
+impl Fleet {
+    /// Reads the files. An error names the key and the file.
+    pub fn read(&self) -> Result<Certificates, (&'static str, String)> {
+        let root = read("fleet.ca_file", &self.ca_file, has_certificates)?;
+        let file = &self.certificate_file;
+        let certificate = read("fleet.certificate_file", file, has_certificates)?;
+        let key = read("fleet.key_file", &self.key_file, has_key)?;
         Ok(Certificates {
             root,
             client: certificate.zip(key),

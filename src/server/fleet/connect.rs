@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 /// How long another coordinator may take to answer.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
@@ -15,8 +15,13 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 pub type Connect = dyn Fn(&str) -> Result<Channel, String> + Send + Sync;
 
 /// Connections by TCP. Those to `https://` trust these authorities (PEM), or those of the system,
-/// and expect this name in the certificate, or that of the address.
-pub fn connect(ca: Option<Vec<u8>>, server_name: String) -> Arc<Connect> {
+/// and expect this name in the certificate, or that of the address. They show this certificate with
+/// its key, which opens connections but says nothing about callers.
+pub fn connect(
+    ca: Option<Vec<u8>>,
+    client: Option<(Vec<u8>, Vec<u8>)>,
+    server_name: String,
+) -> Arc<Connect> {
     Arc::new(move |address| {
         let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|it| it.to_string())?;
         let mut endpoint = endpoint
@@ -29,6 +34,10 @@ pub fn connect(ca: Option<Vec<u8>>, server_name: String) -> Arc<Connect> {
             let tls = match &ca {
                 Some(ca) => tls.ca_certificate(Certificate::from_pem(ca)),
                 None => tls.with_native_roots(),
+            };
+            let tls = match &client {
+                Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
+                None => tls,
             };
             let tls = match server_name.as_str() {
                 "" => tls,

@@ -4,6 +4,10 @@ use http::{HeaderValue, header::AUTHORIZATION};
 use lockkeeper_access::Identity;
 use tonic::Request;
 
+/// The header of a question that is asked in the name of another caller: only the caller's token
+/// says who asks, not the certificate of the connection.
+pub(crate) const ON_BEHALF: &str = "lockkeeper-on-behalf";
+
 /// The caller of a question to all coordinators.
 #[derive(Clone, Debug)]
 pub(crate) struct Forwarded {
@@ -40,8 +44,9 @@ impl Forwarded {
     /// A question of the caller.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
+        let headers = request.metadata_mut().as_mut();
+        headers.insert(ON_BEHALF, HeaderValue::from_static("caller"));
         if let Some(authorization) = &self.authorization {
-            let headers = request.metadata_mut().as_mut();
             headers.insert(AUTHORIZATION, authorization.clone());
         }
         request

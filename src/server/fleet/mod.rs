@@ -13,7 +13,7 @@ pub use self::{
     peers::{Config, Fleet},
 };
 pub(crate) use self::{
-    forwarded::Forwarded,
+    forwarded::{Forwarded, ON_BEHALF},
     peers::{ANSWERED_BY, Asked},
     questions::in_order,
     watch::named,

@@ -26,7 +26,12 @@ type Events = mpsc::Sender<pb::WatchResponse>;
 /// An item of a watch with the name of its coordinator.
 pub(crate) fn named(mut item: pb::WatchResponse, coordinator: &str) -> pb::WatchResponse {
     match &mut item.event {
-        Some(Event::Snapshot(part)) => coordinator.clone_into(&mut part.coordinator),
+        Some(Event::Snapshot(part)) => {
+            coordinator.clone_into(&mut part.coordinator);
+            for entry in &mut part.entries {
+                coordinator.clone_into(&mut entry.coordinator);
+            }
+        }
         Some(Event::Delta(delta)) => coordinator.clone_into(&mut delta.coordinator),
         Some(Event::Unasked(_)) | None => {}
     }

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -14,12 +15,14 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     fleet::{ANSWERED_BY, Fleet, Forwarded, in_order, named},
-    pages::Page,
+    pages::{Local, Page},
     probe::StoreProbe,
+    repeats::Repeats,
     session_rights::may_end,
 };
 
 use super::{
+    Config,
     audit::Caller,
     call::Calls,
     convert::{self, whole_millis},
@@ -39,8 +42,9 @@ const WAITED_FOR_MAX: usize = 1000;
 pub(super) struct LockAdminService {
     coordinator: Coordinator,
     access: Access,
-    probe: StoreProbe,
+    local: Local,
     fleet: Fleet,
+    repeats: Arc<Repeats>,
 }
 
 /// The events of one watcher.
@@ -50,13 +54,18 @@ pub(super) struct WatchStream(BoxStream<'static, Result<pb::WatchResponse, Statu
 pub(super) fn service(
     calls: &Calls,
     probe: &StoreProbe,
-    fleet: &Fleet,
+    config: &Config,
 ) -> LockAdminServiceServer<LockAdminService> {
     LockAdminServiceServer::new(LockAdminService {
         coordinator: calls.coordinator.clone(),
         access: calls.access.clone(),
-        probe: probe.clone(),
-        fleet: fleet.clone(),
+        local: Local {
+            coordinator: calls.coordinator.clone(),
+            probe: probe.clone(),
+            samples: config.samples.clone(),
+        },
+        fleet: config.fleet.clone(),
+        repeats: Arc::default(),
     })
 }
 
@@ -95,7 +104,7 @@ impl LockAdminService {
 
     async fn summary(&self) -> pb::CoordinatorSummary {
         let (load, own_name) = (self.coordinator.load(), self.fleet.own_name());
-        let not_ready = match self.probe.is_ready().await {
+        let not_ready = match self.local.probe.is_ready().await {
             _ if self.coordinator.is_draining() => "it drains",
             Ok(()) => "",
             Err(why) => why,
@@ -366,7 +375,12 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         let (operation, name) = page.asks();
         let asked = caller.asks(operation, name, "");
         self.admit(&asked)?;
-        let page = audited(&asked, page.read(&self.coordinator).await)?;
+        let read = page.read(&self.local).await;
+        let page = match read {
+            // Consoles repeat it.
+            Ok(page) if !self.repeats.is_first(&asked) => page,
+            read => audited(&asked, read)?,
+        };
         Ok(self.answer(pb::ReadPageResponse {
             json: page.to_string().into(),
         }))

@@ -6,6 +6,7 @@ use lockkeeper_access::{Access, Identity, Unauthenticated};
 use tonic::Status;
 
 use super::{listen::tls::ClientCertificate, peer::Peer, status};
+use crate::fleet::ON_BEHALF;
 
 /// The credentials of a call's caller; in the request's extensions.
 #[derive(Clone, Debug)]
@@ -27,10 +28,15 @@ impl Credentials {
         headers: &HeaderMap,
     ) -> Result<Self, Unauthenticated> {
         let authorization = headers.get(AUTHORIZATION).cloned();
+        let mut peer = peer.clone();
+        // The connection is that of another coordinator, which asks for the caller.
+        if headers.contains_key(ON_BEHALF) {
+            peer.identity = None;
+        }
         Ok(Self {
-            identity: identify(access, peer, authorization.as_ref())?,
+            identity: identify(access, &peer, authorization.as_ref())?,
             access: access.clone(),
-            peer: peer.clone(),
+            peer,
             authorization,
         })
     }

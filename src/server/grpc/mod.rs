@@ -64,7 +64,7 @@ use tower::{
 
 pub use peer::{Peer, Usage};
 
-use crate::{fleet::Fleet, hosts::AllowedHosts, probe::StoreProbe};
+use crate::{fleet::Fleet, hosts::AllowedHosts, pages::Samples, probe::StoreProbe};
 
 /// The server's behaviour towards clients.
 #[derive(Clone, Debug)]
@@ -94,6 +94,8 @@ pub struct Config {
     pub header_list_bytes_max: u32,
     /// The other coordinators.
     pub fleet: Fleet,
+    /// What the charts of the console are drawn from.
+    pub samples: Samples,
     /// The protocols of other systems.
     pub facades: Facades,
 }
@@ -138,7 +140,7 @@ pub fn services(
         access: access.clone(),
         metrics: metrics.clone(),
     };
-    let admin = admin::service(&calls, &probe, &config.fleet);
+    let admin = admin::service(&calls, &probe, &config);
     let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
     let lock = router_bypass::LockServer::new(lock).max_decoding_message_size(sizes.largest());
     let semaphore = semaphore::SemaphoreService {

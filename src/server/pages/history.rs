@@ -1,6 +1,6 @@
 //! The last events, as JSON.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use lockkeeper_coordinator::{Coordinator, Recorded};
 use serde::Deserialize;
@@ -11,6 +11,9 @@ use super::json::{digest, event, kind_name, what_name};
 /// Default and maximum events of an answer.
 const EVENTS: usize = 200;
 const EVENTS_MAX: usize = 10_000;
+
+/// Coordinators of a cursor: as many as know each other, and some that have ended since.
+const CURSOR_PLACES_MAX: usize = 128;
 
 /// Which events are wanted; what is empty restricts nothing.
 #[derive(Debug, Default, Deserialize)]
@@ -28,6 +31,8 @@ pub(crate) struct Wanted {
     kind: String,
     /// Those with a larger number.
     after: u64,
+    /// The `cursor` of an earlier answer: those that came after it, at each coordinator.
+    since: String,
     /// Those with a smaller number.
     before: Option<u64>,
     /// Those until this moment, in milliseconds since 1970.
@@ -39,7 +44,10 @@ pub(crate) struct Wanted {
 pub(super) fn history(coordinator: &Coordinator, wanted: &Wanted) -> Value {
     let last = coordinator.last_event();
     let recent = coordinator.recent();
-    let newer = recent.take_while(|it| it.number > wanted.after);
+    let id = coordinator.id();
+    let since = wanted.since().remove(id).unwrap_or_default();
+    let after = wanted.after.max(since);
+    let newer = recent.take_while(|it| it.number > after);
     let mut found = newer.filter(|it| wanted.takes(it));
     let events: Vec<Value> = found
         .by_ref()
@@ -49,15 +57,23 @@ pub(super) fn history(coordinator: &Coordinator, wanted: &Wanted) -> Value {
     json!({
         "events": events,
         "lastNumber": last,
+        "cursor": format!("{id}.{last}"),
         "more": found.next().is_some(),
     })
 }
 
-/// The same of several coordinators by name, this one first.
-pub(super) fn together(wanted: &Wanted, answers: Vec<(String, Value)>) -> Value {
+/// The same of several coordinators by name, this one first, and whether these are all.
+pub(super) fn together(wanted: &Wanted, answers: Vec<(String, Value)>, is_all: bool) -> Value {
     let number = answers.first().map(|(_, own)| own["lastNumber"].clone());
     let (mut events, mut more) = (Vec::new(), false);
+    // What a coordinator that did not answer knew is known still.
+    let mut cursor = if is_all {
+        BTreeMap::new()
+    } else {
+        wanted.since()
+    };
     for (name, mut answer) in answers {
+        cursor.extend(places(answer["cursor"].as_str().unwrap_or_default()));
         more |= answer["more"] == true;
         let Value::Array(part) = answer["events"].take() else {
             continue;
@@ -73,7 +89,22 @@ pub(super) fn together(wanted: &Wanted, answers: Vec<(String, Value)>) -> Value 
     events.sort_by_key(|it: &Value| Reverse(it["at"].as_u64()));
     more |= events.len() > wanted.limit();
     events.truncate(wanted.limit());
-    json!({ "events": events, "lastNumber": number, "more": more })
+    let cursor = cursor.iter().map(|(id, last)| format!("{id}.{last}"));
+    json!({
+        "events": events,
+        "lastNumber": number,
+        "cursor": cursor.collect::<Vec<_>>().join(","),
+        "more": more,
+    })
+}
+
+/// The numbers of a cursor, by the ids of their coordinators.
+fn places(cursor: &str) -> impl Iterator<Item = (String, u64)> {
+    let places = cursor.split(',').take(CURSOR_PLACES_MAX);
+    places.filter_map(|place| {
+        let (id, number) = place.rsplit_once('.')?;
+        Some((id.to_owned(), number.parse().ok()?))
+    })
 }
 
 /// An event with its number and its moment.
@@ -99,6 +130,10 @@ impl Wanted {
     /// Whether numbers are given: each coordinator counts its own events.
     pub(super) fn is_of_one_coordinator(&self) -> bool {
         self.after > 0 || self.before.is_some()
+    }
+
+    fn since(&self) -> BTreeMap<String, u64> {
+        places(&self.since).collect()
     }
 
     fn limit(&self) -> usize {
@@ -129,5 +164,26 @@ impl Wanted {
             && is(&self.kind, kind_name(event.kind))
             && of_client()
             && (self.session_digest.is_empty() || of_session())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_keeps_the_place_at_a_coordinator_that_did_not_answer() {
+        let wanted = Wanted {
+            since: "a.7,b.9".to_owned(),
+            ..Wanted::default()
+        };
+        let answer = || vec![(String::new(), json!({ "cursor": "a.8", "events": [] }))];
+        assert_eq!(together(&wanted, answer(), false)["cursor"], "a.8,b.9");
+        assert_eq!(together(&wanted, answer(), true)["cursor"], "a.8");
+        assert_eq!(
+            places("x,a.-1,.5,b.1").count(),
+            2,
+            "what cannot be read is left out"
+        );
     }
 }

@@ -2,9 +2,19 @@
 
 mod description;
 pub(crate) mod elsewhere;
+mod exposition;
 mod graph;
 mod history;
 pub(crate) mod json;
+mod local;
+mod overview;
 mod page;
+mod samples;
+mod together;
 
-pub(crate) use self::page::{PAGES, Page};
+pub use self::samples::Samples;
+pub(crate) use self::{
+    exposition::without_exemplar,
+    local::Local,
+    page::{PAGES, Page},
+};

@@ -2,7 +2,7 @@
 //! for the same page and adds what they know; asked by another coordinator, it answers for itself.
 
 use axum::{extract::Query, http::Uri};
-use lockkeeper_coordinator::{Coordinator, Error, Invalid, LockName};
+use lockkeeper_coordinator::{Error, Invalid, LockName};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -11,11 +11,22 @@ use super::{
     graph::Graph,
     history::{self, Wanted},
     json::{described, described_latch, described_semaphore, session},
+    local::Local,
+    overview::overview,
+    together::{Charted, together},
 };
 use crate::fleet::Asked;
 
 /// The pages, as they are called in the path.
-pub(crate) const PAGES: [&str; 6] = ["lock", "semaphore", "latch", "graph", "history", "session"];
+pub(crate) const PAGES: [&str; 7] = [
+    "lock",
+    "semaphore",
+    "latch",
+    "graph",
+    "history",
+    "session",
+    "overview",
+];
 
 /// A page and its parameters.
 #[derive(Debug)]
@@ -26,6 +37,7 @@ pub(crate) enum Page {
     Graph,
     History(Wanted),
     Session(OfDigest),
+    Overview(Charted),
 }
 
 /// The session of a request.
@@ -52,6 +64,7 @@ impl Page {
             "graph" => Self::Graph,
             "history" => Self::History(parameters(query)?),
             "session" => Self::Session(parameters(query)?),
+            "overview" => Self::Overview(parameters(query)?),
             _ => return Err(Invalid::new("page", "is not known")),
         })
     }
@@ -65,11 +78,13 @@ impl Page {
             Self::Graph => ("Graph", ""),
             Self::History(wanted) => ("History", wanted.names()),
             Self::Session(_) => ("Session", ""),
+            Self::Overview(_) => ("Overview", ""),
         }
     }
 
     /// What a coordinator knows: null of a session that is elsewhere.
-    pub(crate) async fn read(&self, coordinator: &Coordinator) -> Result<Value, Error> {
+    pub(crate) async fn read(&self, local: &Local) -> Result<Value, Error> {
+        let coordinator = &local.coordinator;
         let named = |it: &Named| LockName::parse(&it.name, coordinator.limits());
         Ok(match self {
             Self::Lock(name) => described(&coordinator.describe(named(name)?).await?),
@@ -80,13 +95,18 @@ impl Page {
             Self::Graph => json!(Graph::of(coordinator).await?),
             Self::History(wanted) => history::history(coordinator, wanted),
             Self::Session(OfDigest { digest }) => session(coordinator, digest),
+            Self::Overview(_) => overview(local).await,
         })
     }
 
     /// Whether the others know nothing that matters here.
     pub(crate) fn is_answered(&self, own: &Value) -> bool {
         match self {
-            Self::Lock(_) | Self::Semaphore(_) | Self::Latch(_) | Self::Graph => false,
+            Self::Lock(_)
+            | Self::Semaphore(_)
+            | Self::Latch(_)
+            | Self::Graph
+            | Self::Overview(_) => false,
             Self::History(wanted) => wanted.is_of_one_coordinator(),
             Self::Session(_) => !own.is_null(),
         }
@@ -119,7 +139,7 @@ impl Page {
             }
             Self::History(wanted) => {
                 answers.insert(0, (own_name.unwrap_or_default().to_owned(), own));
-                history::together(wanted, answers)
+                history::together(wanted, answers, unasked.is_empty())
             }
             Self::Session(_) if own.is_null() => {
                 let found = answers.into_iter().find(|(_, answer)| answer.is_object());
@@ -133,6 +153,7 @@ impl Page {
                 }
             }
             Self::Session(_) => own,
+            Self::Overview(charted) => together(charted, own_name, own, answers),
         };
         let unasked = unasked.iter().map(elsewhere::unasked);
         page["unasked"] = unasked.collect();

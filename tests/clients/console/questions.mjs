@@ -70,8 +70,20 @@ export const questions = {
     const page = await world.page(`${here.admin}/`);
     await row(page, "coordinators-rows", here.server).getByText("ready").waitFor();
     await row(page, "coordinators-rows", there.server).getByText("ready").waitFor();
+    await page.locator("#charted", { hasText: "All coordinators" }).waitFor();
+    const waits = page.getByRole("img", { name: /^Waits under way: now 1,/ });
+    world.begin(there, "run", "job", "--client-name", "late.sh", "--", "true");
+    await page.getByRole("button", { name: "2 minutes" }).click();
+    await waits.waitFor();
+    await row(page, "waited-rows", "job").waitFor();
+    await row(page, "coordinators-rows", here.server).getByRole("link").click();
+    await page.locator("#charted", { hasText: here.server }).waitFor();
+    await waits.waitFor({ state: "detached" });
     await page.getByRole("link", { name: "Sessions" }).click();
     await row(page, "sessions-rows", "there.sh").getByText(there.server).waitFor();
+    await call(there, "LockService/TryAcquire", { name: "taken", owner: "there", lease: "600s" });
+    await call(there, "LockAdminService/ForceRelease", { name: "taken", reason: "a test" });
+    await page.locator("#losses", { hasText: "1" }).waitFor();
     there.child.kill("SIGKILL");
     const missing = page.locator("#unasked", { hasText: `${there.server}: it cannot be reached` });
     for (const name of ["Overview", "Locks", "Graph", "Sessions", "Events"]) {

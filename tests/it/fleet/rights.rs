@@ -95,6 +95,26 @@ async fn others_are_shown_the_caller_s_token_and_judge_by_their_own_rules() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_certificate_of_a_coordinator_that_asks_gives_its_caller_no_rights() {
+    const PEER: &str = "spiffe://prod/lockkeeper";
+    let world = World::with(&Options {
+        access: access(vec![rule(PEER, "", &Right::ALL)], Quotas::default()),
+        ..options(1)
+    });
+    let client = world.client_as(0, PEER).await;
+    let mut admin = Admin::new(client.channel());
+    let request = pb::ListCoordinatorsRequest { fleet: false };
+    assert!(admin.list_coordinators(request).await.is_ok());
+    let mut request = with_token("a token that nobody knows", request);
+    let caller = "caller".parse().unwrap();
+    request
+        .metadata_mut()
+        .insert("lockkeeper-on-behalf", caller);
+    let refused = admin.list_coordinators(request).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unauthenticated);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_identity_of_a_certificate_is_not_passed_on() {
     const OPS: &str = "spiffe://prod/ops";
     let rules = vec![rule(OPS, "", &Right::ALL)];

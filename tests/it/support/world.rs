@@ -10,6 +10,7 @@ use lockkeeper_facades::Facades;
 use lockkeeper_server::{
     fleet::{self, Fleet},
     grpc::{self, Peer, Usage},
+    pages::Samples,
     probe::StoreProbe,
 };
 use lockkeeper_store::{
@@ -368,6 +369,7 @@ impl Node {
 fn grpc_config(options: &Options, fleet: &Fleet) -> grpc::Config {
     grpc::Config {
         fleet: fleet.clone(),
+        samples: Samples::default(),
         facades: options.facades,
         keepalive_interval: Duration::from_secs(20),
         keepalive_timeout: Duration::from_secs(10),

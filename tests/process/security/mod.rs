@@ -69,7 +69,17 @@ impl Authority {
         self.issue(|params| params.subject_alt_names = vec![uri])
     }
 
-    fn file(&self, name: &str, text: &str) -> PathBuf {
+    /// The files of a client's certificate and of its key.
+    pub(crate) fn client_files(&self, uri: &str) -> [String; 2] {
+        let Issued { certificate, key } = self.client(uri);
+        let name = uri.rsplit('/').next().unwrap_or_default();
+        [("crt", certificate), ("key", key)].map(|(kind, text)| {
+            let path = self.file(&format!("{name}.{kind}"), &text);
+            path.display().to_string()
+        })
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
         path

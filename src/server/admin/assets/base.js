@@ -103,6 +103,10 @@ export function whoOf({ clientName, owner, sessionDigest }) {
 // Redisson names a holder by its client's UUID and a thread; threads count from 1, our default owner is 0.
 export const isRedisson = (it) => it.sessionDigest && !it.clientName && it.heldForMs === null && /^[1-9]\d*$/.test(it.owner);
 
+// The same, and a moment, as cells.
+export const client = (it) => ({ text: whoOf(it), href: hrefOfSession(it.sessionDigest), className: "name" });
+export const moment = (ms, text = new Date(ms).toLocaleString()) => ({ text, href: `#events/${ms}` });
+
 export const whyOf = ({ reason, detail }) => [reason, detail].filter(Boolean).join(": ");
 
 export function noteOf(note) {

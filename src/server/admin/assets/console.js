@@ -18,18 +18,18 @@ const DENIED_RETRY_MS = 60_000;
 // The element, the entry of the navigation, and how it is filled. `load` may answer when to load again.
 const ofKind = (kind) => ({ id: "lock", nav: "locks", load: lock.load(kind), clear: (name) => lock.clear(name, kind) });
 const PAGES = {
-  overview: { load: overview.load },
-  locks: { load: locks.load },
+  overview,
+  locks,
   lock: ofKind("lock"),
   semaphore: ofKind("semaphore"),
   latch: ofKind("latch"),
-  graph: { load: graph.load },
+  graph,
   sessions: { load: session.loadAll },
-  session: { nav: "sessions", load: session.load, clear: session.clear },
-  events: { load: events.load, clear: events.clear },
+  session: { nav: "sessions", ...session },
+  events,
 };
 
-const now = { isEager: false, losses: 0, last: null, needsToken: false };
+const now = { isEager: false, losses: 0, needsToken: false };
 let stop = new AbortController();
 let planned;
 
@@ -61,7 +61,7 @@ async function showStatus(signal) {
   document.body.classList.toggle("read-only", !it.forceReleaseAllowed);
   const store = it.storeAnswers ? "the store answers" : "the store does not answer";
   const draining = it.draining ? " · draining" : "";
-  showState(`${store}${draining} · ${it.sessions} sessions · ${it.waiters} waiting · ${it.version}`, it.storeAnswers && !it.draining);
+  showState(`${store}${draining} · here ${it.sessions} sessions · ${it.waiters} waiting · ${it.version}`, it.storeAnswers && !it.draining);
 }
 
 const missing = () => [...unasked].map(([name, reason]) => `▲ ${name}: ${reason}`).join(" · ");
@@ -100,11 +100,10 @@ async function pulse() {
   let delay = PULSE_MS;
   try {
     if (!document.hidden && !now.needsToken) {
-      const wanted = now.last === null ? { limit: 1 } : { after: now.last, event: "lost", limit: 20 };
-      const { events: lost, lastNumber } = await ask("history", wanted);
-      const isNew = now.last !== null && lastNumber !== now.last;
+      const { events: lost, cursor } = await ask("history", now.cursor ? { since: now.cursor, event: "lost" } : { limit: 1 });
+      const isNew = now.cursor && cursor !== now.cursor;
       if (isNew) lost.toReversed().forEach(tellLoss);
-      now.last = lastNumber;
+      now.cursor = cursor;
       if (isNew && now.isEager) run();
     }
   } catch (error) {

@@ -1,6 +1,6 @@
 // What happened, now and at a moment of the past?
 
-import { ask, at, clip, fieldsOf, hrefOfSession, make, many, named, noteOf, placeOf, put, showRows, whoOf, whyOf } from "./base.js";
+import { ask, at, client, clip, fieldsOf, make, many, moment, named, noteOf, placeOf, put, showRows, whyOf } from "./base.js";
 
 const SHOWN = 200;
 const KEPT = 10_000;
@@ -24,10 +24,10 @@ function timeOf(ms) {
 
 function rowOf(event, isMarked) {
   const cells = [
-    { text: timeOf(event.at), href: `#events/${event.at}` },
+    moment(event.at, timeOf(event.at)),
     WORDS[event.event] ?? event.event,
     named(event),
-    { text: whoOf(event), href: hrefOfSession(event.sessionDigest) },
+    client(event),
     placeOf(event),
     [event.mode, whyOf(event), noteOf(event.note)].filter(Boolean).join(" · "),
   ];

@@ -1,8 +1,8 @@
 // Why does this name make everybody wait? A lock, a semaphore or a latch.
 
 import {
-  ask, at, clearAll, clip, duration, hrefOfSession, isDenied, isRedisson, linkTo, make, many, noteOf, put, showCommand, showFacts, showRows,
-  svg, whoOf, whyOf,
+  ask, at, clearAll, client, clip, duration, isDenied, isRedisson, linkTo, make, many, moment, noteOf, put, showCommand, showFacts, showRows, svg,
+  whoOf, whyOf,
 } from "./base.js";
 
 const GRANTS = 50;
@@ -69,7 +69,7 @@ function showTimeline(events, lock) {
     `${it.from} ${index}`,
     [
       it.who,
-      { text: new Date(it.from).toLocaleString(), href: `#events/${it.from}` },
+      moment(it.from),
       it.to === null ? { since: Date.now() - it.from } : duration(it.to - it.from),
       it.end,
     ],
@@ -101,7 +101,7 @@ function showHolders(lock, heldFor) {
   const rows = lock.holders.map((holder) => [
     ownerOf(holder),
     [
-      { text: whoOf(holder), href: hrefOfSession(holder.sessionDigest), className: "name", mark: isRedisson(holder) ? "Redisson" : "" },
+      { ...client(holder), mark: isRedisson(holder) ? "Redisson" : "" },
       holder.mode ?? "permits",
       holder.holdCount,
       { since: holder.heldForMs ?? heldFor(holder) },
@@ -114,10 +114,10 @@ function showHolders(lock, heldFor) {
 
 function showQueue(lock) {
   const rows = (lock.waiters ?? []).map((waiter, index) => [
-    [index, ownerOf(waiter)].join("\n"),
+    String(index),
     [
       index + 1,
-      { text: whoOf(waiter), href: hrefOfSession(waiter.sessionDigest), className: "name" },
+      client(waiter),
       waiter.mode ?? "permits",
       { since: waiter.waitingForMs },
     ],

@@ -1,6 +1,6 @@
 // Is everything well?
 
-import { ask, at, duration, kindOf, make, named, placeOf, showRows, svg } from "./base.js";
+import { ask, at, duration, kindOf, make, named, placeOf, put, showRows, svg } from "./base.js";
 
 const HEIGHT = 40;
 
@@ -47,18 +47,19 @@ function draw([title, lines, words, isBad], history) {
   return make("figure", {}, make("figcaption", {}, title, value), picture, make("p", { className: "dim" }, about));
 }
 
-export async function load(_, signal) {
-  const seen = await ask("overview", {}, signal);
-  const banners = seen.banners.map(({ kind, text }) => {
+// `#overview/COORDINATOR` has the charts of one coordinator.
+export async function load(coordinator, signal) {
+  const { coordinators, fleet } = await ask("overview", { coordinator }, signal);
+  const banners = fleet.banners.map(({ kind, text, coordinators: places }) => {
     const href = { deadlock: "#graph", atRisk: "#sessions" }[kind];
-    return make("li", { className: "notice" }, "▲ ", href ? make("a", { href }, text) : text);
+    return make("li", { className: "notice" }, "▲ ", href ? make("a", { href }, text) : text, ...places.map((it) => ` · ${it}`));
   });
   if (banners.length === 0) banners.push(make("li", { className: "well" }, "✓ Nothing needs you."));
   if (at("banners").textContent !== banners.map((it) => it.textContent).join("")) at("banners").replaceChildren(...banners);
-  const rows = seen.coordinators.map((it, index) => [
+  const rows = coordinators.map((it, index) => [
     String(index),
     [
-      placeOf(it),
+      { text: placeOf(it), href: it.coordinator && `#overview/${it.coordinator}` },
       { text: it.isReady ? "✓ ready" : `▲ ${it.notReadyReason}`, className: it.isReady ? "well" : "bad" },
       it.sessions,
       it.waiters,
@@ -67,12 +68,13 @@ export async function load(_, signal) {
     ],
   ]);
   showRows("coordinators-rows", rows, "");
-  at("figures").replaceChildren(...FIGURES.map((figure) => draw(figure, seen.history[ring])));
-  const waited = seen.mostWaitedFor.map((it) => [
+  put("charted", fleet.coordinator ?? (coordinators[1] ? "All coordinators: sums, and the longest times" : ""));
+  at("figures").replaceChildren(...FIGURES.map((figure) => draw(figure, fleet.history[ring])));
+  const waited = fleet.mostWaitedFor.map((it) => [
     it.name,
     [named(it), kindOf(it), it.waiterCount, { since: it.longestWaitMs }],
   ]);
-  showRows("waited-rows", waited, "No call waits here.");
+  showRows("waited-rows", waited, "No call waits.");
 }
 
 export function begin(reload) {

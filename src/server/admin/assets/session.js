@@ -1,7 +1,7 @@
 // What is this client doing?
 
 import {
-  ask, at, clearAll, clip, duration, hrefOfSession, many, named, noteOf, placeOf, put, showCommand, showFacts, showRows, whyOf,
+  ask, at, clearAll, client, clip, duration, many, moment, named, noteOf, placeOf, put, showCommand, showFacts, showRows, whyOf,
 } from "./base.js";
 
 let pageSize = 100;
@@ -16,7 +16,7 @@ export async function loadAll(_, signal) {
   const rows = sessions.map((it) => [
     it.sessionDigest,
     [
-      { text: it.clientName || it.sessionDigest, href: hrefOfSession(it.sessionDigest), className: "name" },
+      client({ ...it, clientName: it.clientName || it.sessionDigest, owner: "" }),
       it.identity || "—",
       it.peerAddress || "—",
       placeOf(it),
@@ -36,7 +36,7 @@ const labelOf = ({ owner }) => (owner === "0" ? "—" : owner);
 
 function showStandings(it) {
   const holds = it.holdings.map((held, index) => [
-    [index, held.name, held.mode, held.owner].join("\n"),
+    String(index),
     [
       named(held),
       modeOf(held),
@@ -50,7 +50,7 @@ function showStandings(it) {
   ]);
   showRows("session-holds", holds, "It holds nothing.");
   const waits = it.waits.map((wait, index) => [
-    [index, wait.name, wait.mode, wait.owner].join("\n"),
+    String(index),
     [named(wait), modeOf(wait), labelOf(wait), { since: wait.sinceMs }],
   ]);
   showRows("session-waits", waits, "It waits for nothing.");
@@ -68,7 +68,7 @@ export async function load(digest, signal) {
   ]);
   const rows = lost.events.map((it) => [
     `${it.number} ${it.coordinator}`,
-    [named(it), whyOf(it), { text: new Date(it.at).toLocaleString(), href: `#events/${it.at}` }],
+    [named(it), whyOf(it), moment(it.at)],
   ]);
   showRows("session-lost", rows, "It lost nothing lately.");
   const isGone = !it.sessionDigest;

@@ -101,6 +101,13 @@ fn check_fleet(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
                    other";
         report("fleet.address", why.to_owned());
     }
+    let is_set = |path: &std::path::Path| !path.as_os_str().is_empty();
+    let (certificate, key) = ("fleet.certificate_file", "fleet.key_file");
+    match (is_set(&fleet.certificate_file), is_set(&fleet.key_file)) {
+        (true, false) => report(key, format!("must be set together with {certificate}")),
+        (false, true) => report(certificate, format!("must be set together with {key}")),
+        _ => {}
+    }
 }
 
 fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {

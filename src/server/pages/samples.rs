@@ -1,13 +1,13 @@
 //! The last 15 minutes of the overview: rings of fixed size, sampled from the metrics.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use lockkeeper_coordinator::Coordinator;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::{exposition::Totals, metrics::Metrics};
+use super::exposition::Totals;
 
 const STEP: Duration = Duration::from_secs(1);
 
@@ -19,9 +19,9 @@ const COARSE_OF: u32 = 10;
 /// A renewal that is sent later than this after it was due is late; a bound of the histogram.
 const LATE_SECONDS: f64 = 1.0;
 
-/// The samples of a coordinator.
-#[derive(Debug)]
-pub(super) struct Samples(Mutex<State>);
+/// The samples of a coordinator. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Samples(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -57,23 +57,14 @@ struct Sample {
 // === impl Samples ===
 
 impl Samples {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(State {
-            fine: Ring::new(FINE_STEPS),
-            coarse: Ring::new(COARSE_STEPS),
-            ticks: 0,
-            newest: Totals::default(),
-        }))
-    }
-
-    /// Samples until it is dropped.
-    pub(super) async fn keep(&self, metrics: &Metrics, coordinator: &Coordinator) {
+    /// Samples what the metrics show, until it is dropped.
+    pub(crate) async fn keep(self, metrics: impl Fn() -> Option<String>, coordinator: Coordinator) {
         let mut ticks = interval(STEP);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            if let Some(shown) = metrics.encoded() {
+            if let Some(shown) = metrics() {
                 self.take(Totals::read(&shown), coordinator.load().waiters);
             }
         }
@@ -101,6 +92,17 @@ impl Samples {
         let state = self.0.lock();
         let coarse = STEP * COARSE_OF;
         json!([state.fine.shown(STEP), state.coarse.shown(coarse)])
+    }
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            fine: Ring::new(FINE_STEPS),
+            coarse: Ring::new(COARSE_STEPS),
+            ticks: 0,
+            newest: Totals::default(),
+        })))
     }
 }
 
@@ -148,7 +150,7 @@ impl Ring {
         let each = |value: fn(&Sample) -> Option<f64>| -> Vec<_> {
             self.samples.iter().map(value).collect()
         };
-        let millis = |seconds: Option<f64>| seconds.map(|it| it * 1000.0);
+        let millis = |seconds: Option<f64>| seconds.map(|it| rounded(it * 1000.0));
         let waiters: Vec<_> = self.samples.iter().map(|it| it.waiters).collect();
         let times = |value: fn(&Sample) -> Option<f64>| -> Vec<_> {
             each(value).into_iter().map(millis).collect()
@@ -156,7 +158,7 @@ impl Ring {
         json!({
             "stepMs": step.as_millis(),
             "steps": self.steps,
-            "grantsPerSecond": each(|it| Some(it.grants_per_second)),
+            "grantsPerSecond": each(|it| Some(rounded(it.grants_per_second))),
             "waiters": waiters,
             "waitP50Ms": times(|it| it.wait_p50),
             "waitP99Ms": times(|it| it.wait_p99),
@@ -165,6 +167,11 @@ impl Ring {
             "storeP99Ms": times(|it| it.store_p99),
         })
     }
+}
+
+/// To three digits, as other coordinators read many of them.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]
@@ -180,7 +187,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_step_has_what_was_counted_in_it() {
-        let samples = Samples::new();
+        let samples = Samples::default();
         for (granted, lost, waiters) in [(10, 0, 3), (10, 1, 0), (40, 1, 7)] {
             tokio::time::advance(STEP).await;
             samples.take(counted(granted, lost), waiters);
@@ -196,7 +203,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ten_steps_become_one_and_the_rings_do_not_grow() {
-        let samples = Samples::new();
+        let samples = Samples::default();
         for step in 1..=1000 {
             tokio::time::advance(STEP).await;
             let waiters = if step == 995 { 8 } else { 0 };

@@ -2,7 +2,13 @@
 
 use lockkeeper_base::metrics::PREFIX;
 
-use super::metrics::without_exemplar;
+/// What stands before the exemplar of a sample.
+const EXEMPLAR: &str = " # {";
+
+/// A sample without its exemplar.
+pub(crate) fn without_exemplar(line: &str) -> &str {
+    line.split_once(EXEMPLAR).map_or(line, |(sample, _)| sample)
+}
 
 /// What was counted since the process began.
 #[derive(Clone, Debug, Default, PartialEq)]

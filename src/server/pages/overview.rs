@@ -1,17 +1,18 @@
 //! Is everything well? The state of the coordinator, its last 15 minutes, and what needs a person.
 
-use axum::{Json, extract::State};
-use lockkeeper_coordinator::{Contended, Deadlocked};
+use std::collections::BTreeSet;
+
+use lockkeeper_coordinator::{Contended, Coordinator, Deadlocked};
 use serde_json::{Value, json};
 
-use super::{Admin, exposition::Totals, failure::Failure, guard::Caller};
-use crate::pages::{
-    elsewhere,
+use super::{
+    exposition::Totals,
     json::{kind_name, millis},
+    local::Local,
 };
 
-/// Names that most calls wait for.
-const MOST_WAITED: usize = 5;
+/// Names that most calls wait for here. Together with those of others, fewer are shown.
+const WAITED_MAX: usize = 100;
 
 /// The part of a limit, in percent, from which on a person should know.
 const NEAR_PERCENT: usize = 80;
@@ -28,18 +29,14 @@ struct Facts {
     limits: Vec<(String, usize, usize)>,
 }
 
-pub(super) async fn overview(
-    State(admin): State<Admin>,
-    caller: Caller,
-) -> Result<Json<Value>, Failure> {
-    caller.looks(&admin, "Overview", "")?;
-    let forwarded = caller.forwarded();
-    let (store, ready, others) = tokio::join!(
-        admin.probe.store_answers(),
-        admin.probe.is_ready(),
-        admin.fleet.coordinators(&forwarded)
-    );
-    let coordinator = &admin.coordinator;
+/// What a coordinator knows: its state, its banners, its most waited for names, and its charts.
+pub(super) async fn overview(local: &Local) -> Value {
+    let Local {
+        coordinator,
+        probe,
+        samples,
+    } = local;
+    let (store, ready) = tokio::join!(probe.store_answers(), probe.is_ready());
     let mut contended = coordinator.contended();
     contended.sort_by_key(|it| std::cmp::Reverse(it.waiters));
     let load = coordinator.load();
@@ -48,10 +45,10 @@ pub(super) async fn overview(
         is_draining: coordinator.is_draining(),
         deadlocks: names(&coordinator.deadlocks()),
         at_risk: coordinator.sessions_at_risk(),
-        totals: admin.samples.newest(),
-        limits: limits(&admin, contended.first()),
+        totals: samples.newest(),
+        limits: limits(coordinator, contended.first()),
     };
-    let most = contended.iter().take(MOST_WAITED).map(|it| {
+    let waited = contended.iter().take(WAITED_MAX).map(|it| {
         json!({
             "name": it.name.public(),
             "kind": kind_name(it.kind),
@@ -59,40 +56,38 @@ pub(super) async fn overview(
             "longestWaitMs": millis(it.since.elapsed()),
         })
     });
-    let this = json!({
-        "coordinator": admin.fleet.own_name(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "upForMs": millis(coordinator.up_for()),
-        "isReady": facts.not_ready.is_none() && !facts.is_draining,
-        "notReadyReason": facts.not_ready_reason(),
-        "draining": facts.is_draining,
-        "storeAnswers": store.is_ok(),
-        "storeError": store.err(),
-        "sessions": load.sessions,
-        "waiters": load.waiters,
-    });
-    let others_seen = others
-        .answers
-        .iter()
-        .map(|(_, seen)| elsewhere::coordinator(seen));
-    let coordinators: Vec<Value> = std::iter::once(this).chain(others_seen).collect();
-    Ok(Json(json!({
-        "coordinators": coordinators,
-        "unasked": others.unasked.iter().map(elsewhere::unasked).collect::<Vec<_>>(),
+    json!({
+        "coordinator": {
+            "version": env!("CARGO_PKG_VERSION"),
+            "upForMs": millis(coordinator.up_for()),
+            "isReady": facts.not_ready.is_none() && !facts.is_draining,
+            "notReadyReason": facts.not_ready_reason(),
+            "draining": facts.is_draining,
+            "storeAnswers": store.is_ok(),
+            "storeError": store.err(),
+            "sessions": load.sessions,
+            "waiters": load.waiters,
+        },
         "banners": facts.banners(),
-        "mostWaitedFor": most.collect::<Vec<_>>(),
-        "history": admin.samples.shown(),
-    })))
+        "mostWaitedFor": waited.collect::<Vec<_>>(),
+        "history": samples.shown(),
+    })
 }
 
-/// The names that are waited for in each deadlock.
+/// The names that are waited for in each deadlock, in the same order at each coordinator.
 fn names(deadlocks: &[Vec<Deadlocked>]) -> Vec<Vec<String>> {
-    let names = |waits: &Vec<Deadlocked>| waits.iter().map(|it| it.name.to_string()).collect();
+    let names = |waits: &Vec<Deadlocked>| {
+        let names: BTreeSet<_> = waits.iter().map(|it| it.name.to_string()).collect();
+        names.into_iter().collect()
+    };
     deadlocks.iter().map(names).collect()
 }
 
-fn limits(admin: &Admin, most_waited: Option<&Contended>) -> Vec<(String, usize, usize)> {
-    let (load, limits) = (admin.coordinator.load(), admin.coordinator.limits());
+fn limits(
+    coordinator: &Coordinator,
+    most_waited: Option<&Contended>,
+) -> Vec<(String, usize, usize)> {
+    let (load, limits) = (coordinator.load(), coordinator.limits());
     let mut used = vec![
         (
             "limits.sessions_max".to_owned(),

@@ -1,9 +1,8 @@
 //! Recent entries of the audit log, so that repeats are not logged again.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
-use std::time::Duration;
-
+use lockkeeper_access::Audited;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -15,12 +14,21 @@ const REPEATS_MAX: usize = 1024;
 
 /// Recent entries of the audit log.
 #[derive(Debug, Default)]
-pub(super) struct Repeats(Mutex<HashMap<String, Instant>>);
+pub(crate) struct Repeats(Mutex<HashMap<String, Instant>>);
 
 // === impl Repeats ===
 
 impl Repeats {
-    pub(super) fn is_first(&self, what: String) -> bool {
+    /// Whether no such entry was logged within a minute.
+    pub(crate) fn is_first(&self, asked: &Audited<'_>) -> bool {
+        let peer = asked
+            .peer
+            .map_or_else(String::new, |it| it.ip().to_string());
+        let identity = asked.identity.as_str();
+        self.is_new([identity, &peer, asked.operation, asked.name].join("\n"))
+    }
+
+    fn is_new(&self, what: String) -> bool {
         let now = Instant::now();
         let mut known = self.0.lock();
         if known.len() >= REPEATS_MAX {
@@ -45,9 +53,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_repeats_is_audited_once_a_minute() {
         let repeats = Repeats::default();
-        assert!(repeats.is_first("a".to_owned()));
-        assert!(!repeats.is_first("a".to_owned()) && repeats.is_first("b".to_owned()));
+        assert!(repeats.is_new("a".to_owned()));
+        assert!(!repeats.is_new("a".to_owned()) && repeats.is_new("b".to_owned()));
         tokio::time::advance(REPEATS_WITHIN).await;
-        assert!(repeats.is_first("a".to_owned()));
+        assert!(repeats.is_new("a".to_owned()));
     }
 }
