@@ -25,6 +25,9 @@ use crate::spans;
 /// The prefix of the names of Lockkeeper's own metrics, without the `_` behind it.
 pub const PREFIX: &str = "lockkeeper";
 
+/// The value of a label for names with none of the configured prefixes.
+pub const OTHER_NAMES: &str = "other";
+
 /// Buckets for calls of one or a few round trips, in seconds.
 const CALLS: [f64; 15] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,

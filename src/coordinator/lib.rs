@@ -99,7 +99,6 @@ pub use self::{
         watcher::{LockEvent, LockWatcher},
     },
     mailbox::{MailboxReader, MailboxWriter, mailbox},
-    metrics::prefixes::OTHER_NAMES,
     multi::{
         locks::Locks,
         outcome::{ReleasedLock, TriedAll},

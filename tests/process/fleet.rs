@@ -116,12 +116,12 @@ async fn behind_client_certificates_coordinators_ask_with_their_own_and_the_call
         .with("fleet.ca_file", &ca)
         .with("fleet.server_name", "localhost")
         .with_file(&rules);
-    let shows = |settings: Settings| {
+    let with_certificate = |settings: Settings| {
         let settings = settings.with("fleet.certificate_file", &certificate);
         settings.with("fleet.key_file", &key)
     };
-    let shown = shows(settings.clone());
-    let (a, b) = tokio::join!(Coordinator::start(&shown), Coordinator::start(&shown));
+    let known = with_certificate(settings.clone());
+    let (a, b) = tokio::join!(Coordinator::start(&known), Coordinator::start(&known));
     let [certificate, key] = authority.client_files(ops);
     let asked = async |coordinator: &Coordinator, credentials: &[&str]| {
         let server = format!("https://localhost:{}", coordinator.address().port());
@@ -226,9 +226,9 @@ async fn the_overview_is_that_of_all_coordinators_or_of_one_of_them() {
     })
     .await;
     let overview = page(&a, "overview").await;
-    let waited = &list(&overview["fleet"], "mostWaitedFor")[0];
+    let most_waited = &list(&overview["fleet"], "mostWaitedFor")[0];
     assert_eq!(
-        (&waited["name"], &waited["waiterCount"]),
+        (&most_waited["name"], &most_waited["waiterCount"]),
         (&"build".into(), &1.into())
     );
     assert_eq!(list(&overview, "mostWaitedFor"), &[] as &[Value]);
@@ -245,12 +245,12 @@ async fn events_since_a_cursor_and_as_they_happen_are_those_of_all_coordinators(
     let (_redis, a, b) = two_that_know_each_other().await;
     let before = page(&a, "history?limit=1").await;
     let address = a.admin_address().await;
-    let mut live = TcpStream::connect(address).await.unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
     let asked = "GET /api/v1/events?fleet=true HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    live.write_all(asked.as_bytes()).await.unwrap();
-    let mut live = BufReader::new(live).lines();
+    stream.write_all(asked.as_bytes()).await.unwrap();
+    let mut events = BufReader::new(stream).lines();
     let mut next = async |what: &str| loop {
-        let line = live.next_line().await.unwrap().unwrap();
+        let line = events.next_line().await.unwrap().unwrap();
         if line.contains(what) {
             break line;
         }

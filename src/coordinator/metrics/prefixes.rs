@@ -3,16 +3,13 @@
 
 use std::{sync::atomic::AtomicU64, time::Duration};
 
-use lockkeeper_base::metrics::{Label, Labels, Registrar};
+use lockkeeper_base::metrics::{Label, Labels, OTHER_NAMES, Registrar};
 use prometheus_client::metrics::{counter::Counter, family::Family};
 
 use crate::{
     metrics::labels::{Outcome, Reason},
     types::LockName,
 };
-
-/// The label of names with none of the prefixes.
-pub const OTHER_NAMES: &str = "other";
 
 const NAME: &str = "prefix";
 

@@ -220,11 +220,13 @@ fn deliver(
             min_replica_acks: request.min_replica_acks,
             note: request.note.clone(),
         });
-    let grants: Vec<Grant> = grants.collect();
+    let grants: Vec<_> = grants.collect();
     let new = grants.iter().filter(|it| !repeated && it.hold_count == 1);
     new.for_each(|grant| core.grant_seen(grant, sent_at, false));
     if session.is_none() {
         core.sessionless.hold_all(&grants, reserved);
+        let new = grants.iter().filter(|_| !repeated);
+        new.for_each(|grant| core.events.tell(|| Event::of_grant(What::Granted, grant)));
     } else {
         drop(reserved);
     }
@@ -233,11 +235,6 @@ fn deliver(
         let grants = grants.iter().cloned().zip(adds_to).collect();
         session.register_all(&core.deadlines, grants, sent_at)
     });
-    if registered.is_none() && !repeated {
-        for grant in &grants {
-            core.events.tell(|| Event::of_grant(What::Granted, grant));
-        }
-    }
     let undo = (!repeated).then(|| UndoAll {
         core: Arc::clone(core),
         session,

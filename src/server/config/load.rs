@@ -412,7 +412,7 @@ fn lines(text: &str) -> HashMap<String, usize> {
 
 fn line_at(text: &str, byte: usize) -> usize {
     let before = &text.as_bytes()[..byte.min(text.len())];
-    before.iter().filter(|it| **it == b'\n').count() + 1
+    before.split(|it| *it == b'\n').count()
 }
 
 fn collect(path: String, value: &Value, found: &mut Vec<(String, Value)>) {

@@ -44,7 +44,10 @@ fn a_mistake_is_answered_with_what_is_meant() {
 #[test]
 fn prefixes_of_metrics_are_few_and_differ() {
     let refusal = |value: &str| refusal("", &[("admin.metric_prefixes", value)]);
-    let of = |count| (0..count).map(|it| format!("p{it} ")).collect::<String>();
+    let of = |count: usize| {
+        let prefixes: Vec<_> = (0..count).map(|it| format!("p{it}")).collect();
+        prefixes.join(" ")
+    };
     for (value, why) in [
         (of(11), "more than 10"),
         ("p".repeat(129), "1 to 128 bytes"),

@@ -144,8 +144,8 @@ fn unknown_keys_are_refused_with_their_name_and_place() {
     assert_eq!(
         lines,
         [
-            format!("unknown key server.listn ({path}); did you mean server.listen?"),
-            format!("unknown key stroe ({path})"),
+            format!("unknown key server.listn ({path}, line 2); did you mean server.listen?"),
+            format!("unknown key stroe ({path}, line 3)"),
             "unknown key store.ulr (environment variable LOCKKEEPER__STORE__ULR); \
              did you mean store.url?"
                 .to_owned(),

@@ -35,7 +35,7 @@ pub(crate) enum Page {
     Semaphore(Named),
     Latch(Named),
     Graph,
-    History(Wanted),
+    History(Box<Wanted>),
     Session(OfDigest),
     Overview(Charted),
 }
@@ -62,7 +62,7 @@ impl Page {
             "semaphore" => Self::Semaphore(parameters(query)?),
             "latch" => Self::Latch(parameters(query)?),
             "graph" => Self::Graph,
-            "history" => Self::History(parameters(query)?),
+            "history" => Self::History(Box::new(parameters(query)?)),
             "session" => Self::Session(parameters(query)?),
             "overview" => Self::Overview(parameters(query)?),
             _ => return Err(Invalid::new("page", "is not known")),

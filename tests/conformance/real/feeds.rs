@@ -14,11 +14,11 @@ pub(super) async fn a_claim_moves_the_lock(scene: &mut Scene) -> Result<()> {
     let ticket = scene.first.run(offer).await?["ticket"].clone();
     let claim = json!({ "do": "claim", "name": "a", "ticket": ticket, "guard": "h" });
     let taken = scene.second.run(claim.clone()).await?;
-    let token = |guard: &serde_json::Value| -> Result<u64> {
-        let token = guard["fencing_token"].as_str().context("no token")?;
-        Ok(token.parse()?)
+    let number = |guard: &serde_json::Value| -> Result<u64> {
+        let text = guard["fencing_token"].as_str().context("no token")?;
+        Ok(text.parse()?)
     };
-    ensure!(token(&taken)? > token(&given)?, "{taken} after {given}");
+    ensure!(number(&taken)? > number(&given)?, "{taken} after {given}");
     let lost = scene.first.lost("g").await?.event;
     ensure!(lost["reason"] == "HANDED_OVER", "{lost}");
     let again = scene.first.send(claim).await?;

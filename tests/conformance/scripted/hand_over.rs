@@ -41,7 +41,10 @@ pub(super) async fn a_claim_is_a_guard(stage: &mut Stage) -> Result<()> {
     };
     stream.send(op_id, Response::Claimed(claimed));
     let guard = stage.driver.ok(id).await?;
-    ensure!(guard["fencing_token"] == TOKEN.to_string(), "{guard}");
+    ensure!(
+        guard["fencing_token"] == json!(TOKEN.to_string()),
+        "{guard}"
+    );
     let release = json!({ "do": "release", "guard": "g" });
     let id = stage.driver.send(release).await?;
     let (op_id, release) = stream.expect_release().await?;

@@ -130,7 +130,9 @@ async fn a_step_after_the_store_has_lost_everything_leaves_nothing_for_ever() {
     take(1).await.unwrap();
     host.forgets.store(true, Ordering::Relaxed);
     assert!(matches!(take(2).await, Err(CallError::Unavailable(_))));
-    let left = store.command(&["PTTL", COUNTER]).unwrap();
+    let left = store
+        .command(&[b"PTTL".as_ref(), COUNTER.as_bytes()])
+        .unwrap();
     assert!(
         matches!(left, Value::Int(left) if left > 0 || left == -2),
         "{left:?}"

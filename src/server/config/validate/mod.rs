@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_coordinator::OTHER_NAMES;
+use lockkeeper_base::metrics::OTHER_NAMES;
 use tracing_subscriber::EnvFilter;
 
 use super::{

@@ -97,8 +97,8 @@ impl HostScripts {
                 self.counters.stepped(hold.name, step.to);
                 return Ok(Some(step.to));
             }
-            // Another has raised the counter, or it was lost or set back. If the step made it, it has no
-            // time to live yet, even if the lock is gone.
+            // Another has raised the counter, or it was lost or set back. If the step made it, it
+            // has no time to live yet, even if the lock is gone.
             Ok([sum, _]) => {
                 let sent_at = Instant::now();
                 let args = vec![

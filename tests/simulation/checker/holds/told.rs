@@ -131,8 +131,8 @@ impl Follower<'_> {
         // What is left of a grant that was lost meanwhile is nobody's.
         account.unsure |= account.belief.is_none() && left > 0;
         if account.count <= 0 {
-            // A release under way takes a hold that is granted meanwhile, unless a hold whose answer
-            // was left is there for it.
+            // A release under way takes a hold that is granted meanwhile, unless a hold whose
+            // answer was left is there for it.
             account.own = match account.releases {
                 0 => 0,
                 _ => account.own.min(account.count),
@@ -232,8 +232,8 @@ impl Follower<'_> {
     pub(super) fn doubt(&mut self, at: Millis, asked: &Asked) {
         let Asked { holder, name, .. } = *asked;
         if asked.kind == Kind::Release {
-            // Who wanted to give it back does not rely on it, however many holds there were, and need
-            // not hear of its loss.
+            // Who wanted to give it back does not rely on it, however many holds there were, and
+            // need not hear of its loss.
             self.end_belief(at, holder, name);
             self.paid(holder, name);
         }

@@ -180,7 +180,7 @@ impl<'a> Waits<'a> {
         !self.spans.iter().any(|of| other(&of))
     }
 
-    /// By when an operation's coordinator has taken back what came of it, and left the queue for it.
+    /// By when an operation's coordinator has taken back what came of it, and left the queue.
     fn cleared(&self, span: &Span) -> Millis {
         let reaches = self.reaches.get(&span.node).map_or(&[][..], Vec::as_slice);
         let failing = reaches

@@ -45,20 +45,18 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
             } => {
                 let now: Vec<Holder> = shares.iter().map(|share| share.holder).collect();
                 let before = holders.insert(*name, now.clone()).unwrap_or_default();
-                let Some(granted) = now.iter().find(|of| !before.contains(of)) else {
+                let new = now.iter().find(|of| !before.contains(of));
+                let Some(granted) = new.filter(|_| *by == "fair_acquire") else {
                     continue;
                 };
-                if *by != "fair_acquire" {
-                    continue;
-                }
                 // Its last try may have been under way when it was no longer wanted.
                 let own = with_those_before(open(*granted, *name, waits.bounds.settled()), &spans);
-                let is_late = !waits.is_asked_for(*granted, *name, index);
-                if is_late || own.iter().any(|span| unknown.contains(&span.op)) {
+                let is_unknown = own.iter().any(|span| unknown.contains(&span.op));
+                if is_unknown || !waits.is_asked_for(*granted, *name, index) {
                     continue;
                 }
-                let came = own.iter().filter_map(|span| arrived.get(&span.op)).min();
-                let came = came.copied().unwrap_or(index);
+                let came = own.iter().filter_map(|span| arrived.get(&span.op));
+                let came = came.min().copied().unwrap_or(index);
                 let earlier = spans.iter().find(|span| {
                     span.name == *name
                         && span.holder != *granted
