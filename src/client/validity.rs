@@ -41,7 +41,7 @@ pub(crate) struct Loss {
     pub(crate) reason: LostReason,
     /// For people; may be empty.
     pub(crate) detail: String,
-    /// From when on others may hold what was lost, if that is known; otherwise `None`.
+    /// From when on others may hold what was released by force; otherwise `None`.
     pub(crate) open_from: Option<Instant>,
 }
 
@@ -110,14 +110,6 @@ impl Loss {
             reason,
             detail: String::new(),
             open_from: None,
-        }
-    }
-
-    /// A loss after which others may hold it from then on, however long it seemed valid.
-    pub(crate) fn open_from(reason: LostReason, from: Instant) -> Self {
-        Self {
-            open_from: Some(from),
-            ..Self::new(reason)
         }
     }
 

@@ -125,7 +125,8 @@ async fn a_command_whose_lock_was_deleted_is_killed_when_it_is_granted_anew() {
     let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
     // The coordinator that has the session of the first command sees the new grant; the other one's
     // is seen with the next renewal.
-    for (grants, at_most) in [(&first, millis(700)), (&second, LEASE / 3 + millis(700))] {
+    let killed = LEASE / 6 + millis(700);
+    for (grants, at_most) in [(&first, killed), (&second, LEASE / 3 + killed)] {
         let place = Place::new();
         let run = place.run(&first, &[], STUBBORN);
         place.until_lines("started", 1).await;

@@ -66,25 +66,15 @@ async fn await_open(args: WaitArgs<LatchArgs>) -> Ended {
     let mut client = connect(&args.common.server).await?;
     let events = client.await_latch(request).await.map_err(reading)?;
     let format = args.common.output;
-    let mut has_waited = false;
     let show = |answer: AwaitLatchResponse| {
         let (text, code) = match &answer.event {
-            Some(Event::Opened(_)) => {
-                if !has_waited {
-                    // The name may be a typing error, and then this is no barrier.
-                    say(&format!(
-                        "{name} has no count: it has opened, or it was never set"
-                    ));
-                }
-                (state(&name, 0), exit::OK)
-            }
+            Some(Event::Opened(_)) => (state(&name, 0), exit::OK),
             Some(Event::NotOpened(ended)) => {
                 let (why, count) = (wait_ended(ended.reason()), ended.count);
                 let text = format!("not opened {name}: {why}, count={count}");
                 (text, exit::NOT_GRANTED)
             }
             Some(Event::Waiting(waiting)) => {
-                has_waited = true;
                 say(&format!("waiting for {name}, count={}", waiting.count));
                 return Ok(None);
             }

@@ -45,15 +45,19 @@ impl Machine {
     fn on_response(&mut self, now: Instant, op_id: u64, response: Response) {
         match response {
             Response::Lost(notice) => {
-                let open_from = now + to_std(notice.valid_for);
+                let is_forced = matches!(
+                    notice.reason(),
+                    LostReason::ForceReleased | LostReason::Preempted
+                );
                 let loss = Loss {
-                    detail: notice.detail.clone(),
-                    ..Loss::open_from(notice.reason(), open_from)
+                    reason: notice.reason(),
+                    open_from: is_forced.then(|| now + to_std(notice.valid_for)),
+                    detail: notice.detail,
                 };
                 self.on_lost(notice.grant.map(Holding::Lock), &loss);
             }
             Response::PermitsLost(notice) => {
-                let loss = Loss::open_from(notice.reason(), now);
+                let loss = Loss::new(notice.reason());
                 self.on_lost(notice.grant.map(Holding::Permits), &loss);
             }
             Response::YieldRequested(notice) => self.on_yield_requested(now, notice),
@@ -157,7 +161,7 @@ impl Machine {
         if let Some(renewed) = operation.renews {
             if is_not_owner(&failure) {
                 self.table
-                    .on_not_owner(renewed, &loss_of(&failure, now), &mut self.effects);
+                    .on_not_owner(renewed, &loss_of(&failure), &mut self.effects);
             }
             if operation.purpose == Purpose::Renewal {
                 let retry_at = now + RETRY_PAUSE.min(lease / 6);
@@ -174,10 +178,9 @@ impl Machine {
     }
 }
 
-fn loss_of(failure: &Error, now: Instant) -> Loss {
-    let reason = match failure.status().and_then(error::state).as_deref() {
+fn loss_of(failure: &Error) -> Loss {
+    Loss::new(match failure.status().and_then(error::state).as_deref() {
         Some("held_by_another") => LostReason::TakenOver,
         _ => LostReason::Expired,
-    };
-    Loss::open_from(reason, now)
+    })
 }
