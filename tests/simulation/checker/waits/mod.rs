@@ -35,6 +35,7 @@ pub(super) struct Waits<'a> {
     bounds: &'a Bounds,
     events: &'a [Event],
     spans: Vec<Span>,
+    late_writers: Vec<(Name, Millis)>,
     reaches: BTreeMap<usize, Vec<(Millis, Reach)>>,
 }
 
@@ -83,10 +84,12 @@ impl<'a> Waits<'a> {
                 _ => {}
             }
         }
+        let spans: Vec<Span> = spans.into_values().collect();
         Self {
+            late_writers: late_writers(events, &spans),
             bounds,
             events,
-            spans: spans.into_values().collect(),
+            spans,
             reaches,
         }
     }
@@ -143,28 +146,11 @@ impl<'a> Waits<'a> {
         self.spans.iter().filter(waits)
     }
 
-    /// Whether a writer that is told to wait does not wait any more: its call was carried out late,
-    /// and takes its mark away again.
-    fn is_late_writer(&self, holder: Holder, name: Name, at: Millis) -> bool {
-        let waits =
-            |of: &Span| of.holder == holder && of.name == name && of.from <= at && of.end() >= at;
-        holder.mode == Mode::Write && !self.waiting_at_all().any(waits)
-    }
-
-    /// When such calls were carried out.
-    fn late_writers(
-        &self,
-        name: Name,
-        after: Millis,
-        until: Millis,
-    ) -> impl Iterator<Item = Millis> {
-        let late = move |event: &&Event| match event.what {
-            What::Waits(holder, of) => of == name && self.is_late_writer(holder, of, event.at),
-            _ => false,
-        };
-        let meanwhile = move |event: &&Event| event.at > after && event.at <= until;
-        let events = self.events.iter().filter(meanwhile).filter(late);
-        events.map(|event| event.at)
+    /// When writers were told to wait for a lock that did not wait any more: their calls were
+    /// carried out late, and their marks go again.
+    fn late_writers(&self, name: Name) -> impl Iterator<Item = Millis> {
+        let late = self.late_writers.iter().filter(move |(of, _)| *of == name);
+        late.map(|(_, at)| *at)
     }
 
     /// Whether the owner had nothing else under way that could take the lock for it, or its place
@@ -217,6 +203,22 @@ impl<'a> Waits<'a> {
             .keys()
             .any(|node| self.was(*node, &bad, from, until))
     }
+}
+
+/// See [`Waits::late_writers`].
+fn late_writers(events: &[Event], spans: &[Span]) -> Vec<(Name, Millis)> {
+    let late = events.iter().filter_map(|event| {
+        let What::Waits(holder, name) = event.what else {
+            return None;
+        };
+        let waits = |of: &Span| {
+            let is_its = of.holder == holder && of.name == name;
+            is_its && of.from <= event.at && of.end() >= event.at
+        };
+        let is_late = holder.mode == Mode::Write && !spans.iter().any(waits);
+        is_late.then_some((name, event.at))
+    });
+    late.collect()
 }
 
 fn fails(reach: Reach) -> bool {

@@ -151,7 +151,10 @@ impl Waits<'_> {
             let due = begin + hold_back + time;
             ends.filter(|end| *end > begin && *end <= due)
                 .chain(self.forced(span.name, begin, due))
-                .chain(self.late_writers(span.name, begin, due))
+                .chain(
+                    self.late_writers(span.name)
+                        .filter(|at| *at > begin && *at <= due),
+                )
                 .min()
         };
         while let Some(end) = next_end(begin) {
