@@ -127,10 +127,12 @@ impl Waits<'_> {
                 What::Forced(name) if *name == span.name && meanwhile => {
                     turns.push((at, Turn::Anew));
                 }
-                What::Waits(_, name) if *name == span.name && meanwhile => {
-                    if self.late_writers(*name).any(|late| late == at) {
-                        turns.push((at, Turn::Anew));
-                    }
+                What::Waits(_, name)
+                    if *name == span.name
+                        && meanwhile
+                        && self.late_writers(*name).any(|late| late == at) =>
+                {
+                    turns.push((at, Turn::Anew));
                 }
                 What::Told(op, _) | What::Dropped(op) if meanwhile => {
                     let ended = self.waiting_at_all().find(|of| of.op == *op);
