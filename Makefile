@@ -57,7 +57,7 @@ versions: ## The promises on Redis 6.2, the system's Redis, Redis 8 and Valkey 9
 	STORES="$(STORES)" SUITES="$(SUITES)" scripts/versions
 
 sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
-	$(CARGO) test --locked --test simulation -- --nocapture
+	$(CARGO) test --locked --package lockkeeper-simulation -- --nocapture
 
 model: ## Explores the model of the protocol within the bounds of docs/proof.md, and prints its states
 	$(CARGO) run --locked --package lockkeeper-model
