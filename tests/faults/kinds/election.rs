@@ -51,13 +51,15 @@ impl User {
             .acquire(session, "lock", NAME, &owner, LockMode::Fair)
             .await?;
         let (term, from) = (guard.fencing_token(), self.ring.history.now());
+        let granted = Instant::now();
         let election = session.election(NAME);
         let leadership = election.lead(guard, owner.as_str()).await;
         let leadership = match leadership {
             Ok(leadership) => leadership,
             Err(error) => {
-                // The guard was dropped, so its lock is released.
-                self.relied(attempt, Instant::now());
+                // A candidate relies on nothing before it leads. The guard was dropped, so its lock
+                // is released.
+                self.relied(attempt, granted);
                 self.note(attempt, "release_sent", 0, 0);
                 self.note(attempt, "failed", 0, 0);
                 return Err(error);
