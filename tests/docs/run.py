@@ -19,6 +19,8 @@ PAGES = (
 TOOLS = (
     "curl docker go helm java kubectl make mvn node npm openssl psql python3 redis-server".split()
 )
+# How long what goes on may take to print what the page says.
+PRINTS_WITHIN = 60
 OFFLINE = re.compile(
     "Temporary failure in name resolution|Could not resolve host|Could not transfer artifact|"
     "No matching distribution|ENOTFOUND|EAI_AGAIN|dial tcp|Network is unreachable"
@@ -104,7 +106,7 @@ class Run:
             wait_until(
                 lambda: command.prints(started.output())
                 or (started.has_ended() and not command.in_background),
-                60,
+                PRINTS_WITHIN,
             )
             problem = not command.in_background and started.has_ended() and "it has ended"
         elif not wait_until(started.has_ended):

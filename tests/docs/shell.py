@@ -36,11 +36,9 @@ class Clone:
         self.tree = self.folder / "clone"
         self.logs = self.folder / "logs"
         self.logs.mkdir()
-        listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
-        for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file():
-                (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, self.tree / name)
+        self.tree.mkdir()
+        copy = "git ls-files -z | tar --null --ignore-failed-read -T - -cf - | tar -xf - -C "
+        subprocess.run(copy + str(self.tree), shell=True, cwd=ROOT, check=True)
         makefile = self.tree / "Makefile"
         makefile.write_text(self.with_free_ports(makefile.read_text()))
         release = self.tree / "target" / "release"

@@ -15,8 +15,6 @@ command -v go >/dev/null || skip "go is not installed"
 mkdir -p "$work/$version"
 grpcurl=$work/$version/grpcurl
 if [ ! -x "$grpcurl" ]; then
-  # shellcheck source=clients/go/environment
-  source clients/go/environment
   GOBIN=$work/$version go install "github.com/fullstorydev/grpcurl/cmd/grpcurl@$version" ||
     skip "grpcurl $version cannot be installed"
 fi
