@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pages
@@ -19,6 +20,8 @@ PAGES = (
 TOOLS = (
     "curl docker go helm java kubectl make mvn node npm openssl psql python3 redis-server".split()
 )
+# Pages wait most of the time.
+AT_ONCE = 3
 # How long what goes on may take to print what the page says.
 PRINTS_WITHIN = 60
 OFFLINE = re.compile(
@@ -37,10 +40,16 @@ class Results:
     def add(self, place, problem):
         if problem:
             self.failed += 1
-            print(f"FAILED {place}: {problem}")
+            print(f"FAILED {place}: {problem}", flush=True)
         else:
             self.passed += 1
-            print(f"ok {place}")
+            print(f"ok {place}", flush=True)
+
+    def add_all(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.not_run += other.not_run
+        self.skipped += other.skipped
 
 
 class Offline(Exception):
@@ -145,6 +154,12 @@ def missing_tool(text):
     return None
 
 
+def page_results(name):
+    results = Results()
+    run_page(name, (ROOT / name).read_text(), results)
+    return results
+
+
 def run_page(name, text, results):
     clone = Clone(os.environ["LOCKKEEPER"])
     try:
@@ -159,8 +174,9 @@ def main(names):
         from self_test import check_the_checker
 
         check_the_checker(results)
-    for name in names or PAGES:
-        run_page(name, (ROOT / name).read_text(), results)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for of_page in pool.map(page_results, names or PAGES):
+            results.add_all(of_page)
     for skipped in results.skipped:
         print(f"skipped {skipped}")
     if results.skipped and os.environ.get("CI") == "true":
