@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from unittest import mock
 
 import run
 from shell import ROOT
@@ -18,9 +19,8 @@ def check_the_checker(results):
     wrong = page.replace("#  mine now", "#  yours now")
     expect(results, "a wrong output", wrong, fails="echo mine now: it does not print")
     ended = page.replace("make run\n", "make run ARGS=--no-such-option\n")
-    run.PRINTS_WITHIN = 5
-    expect(results, "a server that ends", ended, fails="--no-such-option: it has ended")
-    run.PRINTS_WITHIN = 60
+    with mock.patch.object(run, "PRINTS_WITHIN", 5):
+        expect(results, "a server that ends", ended, fails="--no-such-option: it has ended")
     expect(results, "too little output", ECHO.format("one"), fails="does not print")
     expect(results, "too much output", ECHO.format("one\n#  two\n#  three"), fails="does not print")
     expect(results, "the same output", ECHO.format("o…e\n#  two"))
