@@ -8,7 +8,7 @@
 local token
 if step then
   token = call('incrby', counter, step)
-  if token ~= tonumber(expected) or token >= 9007199254740991 then
+  if token - expected ~= 0 then
     -- Another caller has raised the counter, or it was lost or set back: no step leads from where it
     -- really is to the time. The step is taken back; one from nothing has made a key without a time
     -- to live.

@@ -73,7 +73,7 @@ async fn words_and_bytes_of_the_most_frequent_calls() {
         ("write_acquire", 12, 19),
         ("write_release", 6, 4),
         ("lock_acquire", 5, 23),
-        ("lock_hand_on", 9, 19),
+        ("lock_hand_on", 7, 19),
         ("lock_renew", 202, 19),
         ("read_renew", 402, 19),
     ];

@@ -99,7 +99,7 @@ fn step(by: &str) -> Step {
         "lock_acquire" | "fair_acquire" | "multi_acquire" => Step::Acquire,
         "create" => Step::Create,
         "add_and_look" | "lock_token" | "lock_raise" => Step::Raise,
-        "lock_hand_on" => Step::HandOver,
+        "lock_hand_on" | "grant_hand_on" => Step::HandOver,
         "lock_renew" => Step::Renew,
         "lock_release" | "fair_release" | "multi_release" | "remove_and_publish" => Step::Release,
         "lock_undo" | "fair_undo" | "multi_undo" | "session_end" => Step::Undo,

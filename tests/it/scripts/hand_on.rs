@@ -5,6 +5,7 @@ use super::{lock_story::check, story::Row};
 #[tokio::test]
 async fn hand_on() {
     check(ROWS).await;
+    check(SEEN).await;
 }
 
 const ROWS: &[Row] = &[
@@ -90,5 +91,68 @@ const ROWS: &[Row] = &[
          full
          hand_on x y 200s => error OutOfMemory
          state => lock{x=1}/100s counter=T1/1000s",
+    ),
+];
+
+/// By a caller that has seen the counter a moment ago, of fields that name grants and of others.
+const SEEN: &[Row] = &[
+    (
+        "the next one has it with a token and a lease of its own, and nobody is told",
+        "native
+         acquire x 100s known=0 => granted 1 T1 100s
+         hand_on x y 200s serial=T1 => T2
+         state => lock{y=1}/200s counter=T2/1000s
+         hand_on y x 300s serial=T2 => T3
+         state => lock{x=1}/300s counter=T3/1000s
+         heard => nothing",
+    ),
+    (
+        "the same from grant to grant",
+        "native
+         acquire s#1:0 100s known=0 => granted 1 T1 100s
+         hand_on s#1:0 s#2:1 200s serial=T1 => T2
+         state => lock{s#2:1=1}/200s counter=T2/1000s
+         hand_on s#2:1 s#3:0 300s serial=T2 => T3
+         state => lock{s#3:0=1}/300s counter=T3/1000s
+         heard => nothing",
+    ),
+    (
+        "not of this grant any more: nothing changes",
+        "native
+         acquire s#1:0 100s known=0
+         hand_on s#2:0 s#3:1 200s serial=T1 => nothing
+         state => lock{s#1:0=1}/100s counter=T1/1000s
+         hand_on x y 200s serial=T1 => nothing
+         DEL lock
+         hand_on s#1:0 s#2:1 200s serial=T1 => nothing
+         state => counter=T1/1000s",
+    ),
+    (
+        "of several holds, or a newer grant of the owner: nothing changes",
+        "native
+         acquire x 100s known=0 => granted 1 T1 100s
+         DEL lock
+         acquire x 100s known=0 => granted 1 T2 100s
+         hand_on x y 200s serial=T1 => nothing
+         state => lock{x=1}/100s counter=T2/1000s
+         acquire x 100s known=1
+         hand_on x y 200s serial=T2 => nothing
+         state => lock{x=2}/100s counter=T2/1000s",
+    ),
+    (
+        "a counter that somebody else has raised",
+        "native
+         acquire s#1:0 100s known=0
+         SET counter 4000000000000000 PX 1000000
+         hand_on s#1:0 s#2:1 200s serial=T1 => nothing
+         state => lock{s#1:0=1}/100s counter=t0/1000s",
+    ),
+    (
+        "a store that is full changes nothing",
+        "native
+         acquire s#1:0 100s known=0
+         full
+         hand_on s#1:0 s#2:1 200s serial=T1 => error OutOfMemory
+         state => lock{s#1:0=1}/100s counter=T1/1000s",
     ),
 ];

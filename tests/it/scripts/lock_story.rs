@@ -76,7 +76,7 @@ impl Teller for Locks {
             request_id,
             attempt: option(words, "attempt").unwrap_or("a"),
             known_holds: option(words, "known").map(|holds| holds.parse().unwrap()),
-            serial: option(words, "serial").map(|serial| serial.parse().unwrap()),
+            serial: option(words, "serial").map(|serial| self.serial(serial)),
             fresh_serial: option(words, "fresh")
                 .map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap()),
             note: note.as_ref(),
@@ -176,6 +176,12 @@ impl Teller for Locks {
 }
 
 impl Locks {
+    /// A serial, or a token of before by its place.
+    fn serial(&self, word: &str) -> u64 {
+        let place = word.strip_prefix('T').map(|place| place.parse().unwrap());
+        place.map_or_else(|| word.parse().unwrap(), |place| self.mask.token(place))
+    }
+
     fn be_native(&mut self, stage: &Stage) -> String {
         self.config.native_commands = true;
         self.native = Some(Scripts::new(Arc::clone(&stage.client), self.config.clone()));

@@ -214,7 +214,7 @@ impl ScriptHost for Way {
         let (script, name) = (call.script.name, call.keys[0].clone());
         let reply = self.to.eval(call).await;
         if let Ok(reply) = &reply
-            && matches!(script, "lock_acquire" | "lock_hand_on")
+            && matches!(script, "lock_acquire" | "lock_hand_on" | "grant_hand_on")
         {
             self.witness.see(script, &name, reply);
         }

@@ -60,13 +60,13 @@ pub(super) const HOLES: [Hole; 65] = [
     Hole {
         name: "a hand-over leaves the lock free",
         scripts: &[&LOCK_HAND_ON],
-        taken: "call('hset', lock, ARGV[3], '1')",
+        taken: "call('hset', lock, ARGV[2], '1')",
         put: "",
     },
     Hole {
         name: "a hand-over forgets the lease",
         scripts: &[&LOCK_HAND_ON],
-        taken: "call('pexpire', lock, ARGV[4])",
+        taken: "call('pexpire', lock, ARGV[3])",
         put: "call('persist', lock)",
     },
     Hole {

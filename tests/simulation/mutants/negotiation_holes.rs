@@ -39,16 +39,16 @@ pub(super) const NEGOTIATION_HOLES: [Hole; 8] = [
     Hole {
         name: "a ticket is claimed twice",
         scripts: &[&LOCK_HAND_ON],
-        taken: "local step, expected, call = ARGV[6], ARGV[7], redis.call\n",
-        put: "local step, expected, call = ARGV[6], ARGV[7], redis.call\n\
-            owner = call('hscan', lock, '0', 'count', 1)[2][1] or owner\n\
-            serial = call('get', counter) or serial\n",
+        taken: "-- A read/write lock has more than one field.\n",
+        put: "owner = call('hscan', lock, '0', 'count', 1)[2][1] or owner\n\
+            serial, ARGV[7] = call('get', counter) or serial or '', ARGV[7] or '86400000'\n",
     },
     Hole {
         name: "the giver of a ticket goes on unfenced",
         scripts: &[&LOCK_HAND_ON],
         taken: "return newer",
-        put: "call('set', counter, serial)\nreturn tonumber(serial)",
+        put: "local old = serial or string.format('%.0f', newer - ARGV[4])\n\
+            call('set', counter, old)\nreturn tonumber(old)",
     },
     Hole {
         name: "the giver of a ticket holds on beside the claimer",

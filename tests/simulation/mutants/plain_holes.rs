@@ -1,11 +1,11 @@
-//! Breakages of what the scripts of an exclusive lock do in their most frequent cases, which stand
-//! by themselves.
+//! Breakages of what the scripts of exclusive locks do in their most frequent cases, which stand by
+//! themselves.
 
-use lockkeeper_store::script::catalog::{LOCK_ACQUIRE, LOCK_RELEASE};
+use lockkeeper_store::script::catalog::{GRANT_HAND_ON, LOCK_ACQUIRE, LOCK_RELEASE};
 
 use super::Hole;
 
-pub(super) const PLAIN_HOLES: [Hole; 10] = [
+pub(super) const PLAIN_HOLES: [Hole; 13] = [
     Hole {
         name: "a first acquire does not look whether the lock is free",
         scripts: &[&LOCK_ACQUIRE],
@@ -27,7 +27,7 @@ pub(super) const PLAIN_HOLES: [Hole; 10] = [
     Hole {
         name: "a token is told before it is compared with what was expected",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "if token ~= tonumber(expected) or token >= 9007199254740991 then",
+        taken: "if token - expected ~= 0 then",
         put: "if false then",
     },
     Hole {
@@ -64,6 +64,24 @@ pub(super) const PLAIN_HOLES: [Hole; 10] = [
         name: "a last release tells nobody",
         scripts: &[&LOCK_RELEASE],
         taken: "    call('publish', KEYS[3], '0')\n",
+        put: "",
+    },
+    Hole {
+        name: "a hand-over does not look at the grant",
+        scripts: &[&GRANT_HAND_ON],
+        taken: "if call('hdel', lock, ARGV[1]) == 1 then",
+        put: "call('hdel', lock, ARGV[1])\nif true then",
+    },
+    Hole {
+        name: "a hand-over takes a token that was not expected",
+        scripts: &[&GRANT_HAND_ON],
+        taken: "if token - ARGV[5] == 0 and",
+        put: "if",
+    },
+    Hole {
+        name: "a hand-over that comes to nothing leaves the next grant",
+        scripts: &[&GRANT_HAND_ON],
+        taken: "  call('hdel', lock, ARGV[2])\n",
         put: "",
     },
 ];

@@ -51,6 +51,8 @@ pub(super) struct Caller {
     grants: u64,
     pub(super) name: String,
     owners: [String; 2],
+    /// Of its newest grant, if that names it.
+    pub(super) field: String,
     /// Of its newest grant.
     pub(super) serial: u64,
 }
@@ -110,6 +112,7 @@ impl Stage {
             // Numbers of grants are this long.
             grants: 1_000_000_000_000_000,
             owners: ["0", "1"].map(|owner| format!("{session}:{owner}")),
+            field: String::new(),
             serial: 0,
         }
     }

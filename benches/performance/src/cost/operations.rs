@@ -1,6 +1,6 @@
 //! What is counted, one row of the table each.
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use futures::future::{BoxFuture, FutureExt as _};
 use lockkeeper_store::script::{
     Acquired, AcquiredAll, AttemptAll, Hold, Member, Members, Mode, PermitAttempt, PermitId,
@@ -63,6 +63,12 @@ pub(super) const ALL: &[Operation] = &[
         what: "a hand-over",
         before: |caller| take(caller, Mode::Exclusive, 0).boxed(),
         once: |caller| hand_over(caller).boxed(),
+        one_in: 1,
+    },
+    Operation {
+        what: "the same, with `store.native_commands`",
+        before: |caller| native_take(caller).boxed(),
+        once: |caller| native_hand_over(caller).boxed(),
         one_in: 1,
     },
     Operation {
@@ -168,19 +174,28 @@ async fn pair(caller: &mut Caller, mode: Mode) -> anyhow::Result<()> {
 
 /// A pair whose field names the grant, as those of sessions are then.
 async fn native_pair(caller: &mut Caller) -> anyhow::Result<()> {
-    let field = caller.next_field()?;
-    let hold = Hold::new(&caller.name, Mode::Exclusive, &field).of_grant();
-    let (attempt, refused) = (caller.attempt(0), Refusal::Forgotten);
-    let acquired = caller.scripts.acquire(hold, LEASE, attempt, refused);
-    let Acquired::Granted { serial, .. } = acquired.await? else {
-        bail!("another owner holds {}", caller.name);
-    };
-    let released = caller.scripts.release_last(hold, Some(serial), LEASE);
+    native_take(caller).await?;
+    let hold = Hold::new(&caller.name, Mode::Exclusive, &caller.field).of_grant();
+    let released = caller
+        .scripts
+        .release_last(hold, Some(caller.serial), LEASE);
     let released = released.await?;
     ensure!(
         matches!(released, Released::Done { hold_count: 0, .. }),
         "{released:?}"
     );
+    Ok(())
+}
+
+async fn native_take(caller: &mut Caller) -> anyhow::Result<()> {
+    caller.field = caller.next_field()?;
+    let hold = Hold::new(&caller.name, Mode::Exclusive, &caller.field).of_grant();
+    let (attempt, refused) = (caller.attempt(0), Refusal::Forgotten);
+    let acquired = caller.scripts.acquire(hold, LEASE, attempt, refused);
+    let Acquired::Granted { serial, .. } = acquired.await? else {
+        bail!("another owner holds {}", caller.name);
+    };
+    caller.serial = serial;
     Ok(())
 }
 
@@ -201,15 +216,27 @@ async fn refused(caller: &mut Caller) -> anyhow::Result<()> {
 }
 
 async fn hand_over(caller: &mut Caller) -> anyhow::Result<()> {
-    let (hold, serial) = (caller.hold(Mode::Exclusive), Some(caller.serial));
     let next = caller.other();
-    let token = caller.scripts.hand_over(hold, serial, next, LEASE).await?;
-    match token {
-        Some(token) => caller.serial = token,
-        None => bail!("{} is not handed over", caller.name),
-    }
+    let token = hand_to(caller, caller.hold(Mode::Exclusive), next).await?;
+    caller.serial = token;
     caller.swap_owners();
     Ok(())
+}
+
+/// From grant to grant.
+async fn native_hand_over(caller: &mut Caller) -> anyhow::Result<()> {
+    caller.swap_owners();
+    let next = caller.next_field()?;
+    let hold = Hold::new(&caller.name, Mode::Exclusive, &caller.field).of_grant();
+    caller.serial = hand_to(caller, hold, &next).await?;
+    caller.field = next;
+    Ok(())
+}
+
+async fn hand_to(caller: &Caller, hold: Hold<'_>, next: &str) -> anyhow::Result<u64> {
+    let serial = Some(caller.serial);
+    let token = caller.scripts.hand_over(hold, serial, next, LEASE).await?;
+    token.with_context(|| format!("{} is not handed over", caller.name))
 }
 
 async fn many(caller: &mut Caller, mode: Mode) -> anyhow::Result<()> {

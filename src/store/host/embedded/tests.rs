@@ -143,7 +143,7 @@ async fn what_is_plain_is_answered_in_short() {
     let acquired = f.eval(&LOCK_ACQUIRE, keys, "a 30000 86400000").await;
     assert_eq!(acquired, token(START_MICROS));
     tokio::time::advance(Duration::from_millis(1)).await;
-    let args = format!("a {START_MICROS} b 30000 86400000");
+    let args = format!("a b 30000 - - {START_MICROS} 86400000");
     let handed_on = f.eval(&LOCK_HAND_ON, keys, &args).await;
     assert_eq!(handed_on, token(START_MICROS + 1000));
     let given_back = async |serial: i64| {

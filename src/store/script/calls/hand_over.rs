@@ -10,7 +10,6 @@ use super::{
     encoding::{NOT_DONE, integer, millis, number, numbers, refusal, text, unsigned},
     hold::{Hold, acquire_keys},
     host_scripts::HostScripts,
-    seen_counters::Step,
 };
 use crate::{
     host::{Call, Value},
@@ -27,18 +26,20 @@ impl HostScripts {
         next: &str,
         lease: Duration,
     ) -> Result<Option<u64>, CallError> {
-        let script = &catalog::LOCK_HAND_ON;
         let keys = acquire_keys(hold);
-        let mut args = vec![
-            hold.field(),
-            serial.map_or(Bytes::new(), number),
-            text(next),
-            millis(lease),
-            millis(self.config.idle_token_retention),
-        ];
-        // The script compares the counter with the serial.
+        let mut args = vec![hold.field(), text(next), millis(lease)];
         let step = serial.and_then(|serial| self.counters.next_after(hold.name, serial));
-        args.extend(step.iter().flat_map(Step::args));
+        let mut script = &catalog::LOCK_HAND_ON;
+        if let Some(step) = step {
+            args.extend(step.args());
+            if hold.names_grant {
+                script = &catalog::GRANT_HAND_ON;
+            }
+        } else {
+            let serial = serial.map_or(Bytes::new(), number);
+            let retention = millis(self.config.idle_token_retention);
+            args.extend([Bytes::new(), Bytes::new(), serial, retention]);
+        }
         let sent_at = Instant::now();
         let reply = self.call(Call { script, keys, args }).await;
         self.saw_token(hold.name, reply.as_ref().ok(), sent_at);

@@ -19,6 +19,9 @@ const TIME_AGE_MAX: Duration = Duration::from_secs(1);
 /// The time of an answer that took longer is not used: it may be late by as much.
 const ANSWER_TIME_MAX: Duration = Duration::from_millis(50);
 
+/// From here on a script cannot tell a number from the next one.
+const COUNTERS_END: u64 = (1 << 53) - 1;
+
 /// Names that are remembered. Two that share a place push each other out.
 const PLACES: usize = 4096;
 
@@ -64,12 +67,12 @@ impl SeenCounters {
     /// The step from the counter that was seen last to the store's time, or by one if that is less.
     pub(crate) fn next(&self, name: &str) -> Option<Step> {
         let seen = self.seen(name)?;
-        Some(seen.step_from(seen.counter))
+        seen.step_from(seen.counter)
     }
 
     /// The step from this counter.
     pub(crate) fn next_after(&self, name: &str, counter: u64) -> Option<Step> {
-        Some(self.seen(name)?.step_from(counter))
+        self.seen(name)?.step_from(counter)
     }
 
     /// The store's time was the token, when a call was answered that was sent then.
@@ -139,13 +142,14 @@ impl Step {
 // === impl Seen ===
 
 impl Seen {
-    fn step_from(&self, counter: u64) -> Step {
+    /// None if it leads out of the range of counters.
+    fn step_from(&self, counter: u64) -> Option<Step> {
         let age = u64::try_from(self.known_at.elapsed().as_micros()).unwrap_or_default();
         let to = (self.time + age).max(counter + 1);
-        Step {
+        (to < COUNTERS_END).then(|| Step {
             by: to - counter,
             to,
-        }
+        })
     }
 }
 
