@@ -22,3 +22,30 @@ local function take_member(member, call)
   end
   return take_sole(keys[1], keys[2], call.counter_ttl, call.owner, call.lease, known, token, seen)
 end
+
+-- Same as `repeated` of lib/acquire.lua; its comments apply here too.
+local function repeated_all(record, call, locks, retention, record_refusal, members)
+  local first = redis.call('hmget', record, 'op', 'owner', 'locks', 'answer')
+  if not first[1] then
+    return nil
+  elseif first[1] ~= 'acquire_all' or first[2] ~= call.owner or first[3] ~= locks then
+    return {3}
+  end
+  local which, remaining = string.match(first[4], '^busy (%d+) (-?%d+)$')
+  if which then
+    return record_refusal and {0, tonumber(which), tonumber(remaining)} or {3}
+  end
+  local reply, at = {5}, 0
+  for serial in string.gmatch(first[4], '%d+') do
+    at = at + 1
+    local member = members[at]
+    if not member.seen.count or tonumber(serial) ~= member.seen.serial then
+      return {2}
+    end
+    reply[4 * at - 2], reply[4 * at - 1] = member.seen.count, member.token
+    reply[4 * at], reply[4 * at + 1] = member.seen.left, member.seen.serial
+  end
+  redis.call('pexpire', record, retention)
+  redis.call('hset', record, 'attempt', '')
+  return reply
+end

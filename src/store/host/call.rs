@@ -45,8 +45,12 @@ pub enum Value {
 /// The line of a script above which nothing needs its helpers.
 const HELPERS_HERE: &str = "-- The helpers come here.\n";
 
-/// The line of a script where the text comes that it shares with others.
-const INLINE_HERE: &str = "-- The next token comes here.\n";
+/// The lines of scripts where a text comes that is in a file of its own: one that others share, or
+/// what nothing is to be made for before.
+const INLINE_HERE: [&str; 2] = [
+    "-- The next token comes here.\n",
+    "-- The most frequent case comes here.\n",
+];
 
 // === impl Script ===
 
@@ -85,9 +89,11 @@ impl Script {
 
     /// The helpers and the rest: what is needed once, and what each run does.
     pub fn parts(&self) -> (&'static str, &str) {
+        let [token, case] = INLINE_HERE;
+        let inlined = || self.body.replace(token, self.inline);
         let own = self
             .own
-            .get_or_init(|| self.body.replace(INLINE_HERE, self.inline));
+            .get_or_init(|| inlined().replace(case, self.inline));
         (self.helpers, own)
     }
 

@@ -240,7 +240,7 @@ pub static MULTI_ACQUIRE: Script = script!(
     "hold",
     "write",
     "multi",
-    "multi_take"
+    "multi_take"; "multi_first"
 );
 /// Gives one hold of each of several locks back.
 pub static MULTI_RELEASE: Script = script!(

@@ -1,11 +1,13 @@
 //! Breakages of what the scripts of exclusive locks do in their most frequent cases, which stand by
 //! themselves.
 
-use lockkeeper_store::script::catalog::{GRANT_HAND_ON, LOCK_ACQUIRE, LOCK_RELEASE};
+use lockkeeper_store::script::catalog::{
+    GRANT_HAND_ON, LOCK_ACQUIRE, LOCK_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE,
+};
 
 use super::Hole;
 
-pub(super) const PLAIN_HOLES: [Hole; 13] = [
+pub(super) const PLAIN_HOLES: [Hole; 17] = [
     Hole {
         name: "a first acquire does not look whether the lock is free",
         scripts: &[&LOCK_ACQUIRE],
@@ -82,6 +84,30 @@ pub(super) const PLAIN_HOLES: [Hole; 13] = [
         name: "a hand-over that comes to nothing leaves the next grant",
         scripts: &[&GRANT_HAND_ON],
         taken: "  call('hdel', lock, ARGV[2])\n",
+        put: "",
+    },
+    Hole {
+        name: "a first acquire of several locks does not look whether they are free",
+        scripts: &[&MULTI_ACQUIRE],
+        taken: "are_free = call('pttl', KEYS[i]) == -2",
+        put: "are_free = true",
+    },
+    Hole {
+        name: "the token of a first acquire of several locks is a constant",
+        scripts: &[&MULTI_ACQUIRE],
+        taken: "    return token\n",
+        put: "    return '7'\n",
+    },
+    Hole {
+        name: "a last release of several locks does not look at the owner",
+        scripts: &[&MULTI_RELEASE],
+        taken: "  if are_own then",
+        put: "  if true then",
+    },
+    Hole {
+        name: "a last release of several locks tells nobody",
+        scripts: &[&MULTI_RELEASE],
+        taken: "      call('publish', KEYS[at + 2], '0')\n",
         put: "",
     },
 ];

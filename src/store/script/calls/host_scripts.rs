@@ -81,9 +81,14 @@ impl HostScripts {
         self.host.partition(&keys::lock(name))
     }
 
+    /// Whether scripts publish messages of both kinds.
+    pub(crate) fn publishes_both(&self) -> bool {
+        self.host.has_partition_messages()
+    }
+
     /// The command that scripts publish by.
     pub(crate) fn publish(&self) -> Bytes {
-        let command = if self.host.has_partition_messages() {
+        let command = if self.publishes_both() {
             PUBLISH_BOTH
         } else {
             PUBLISH

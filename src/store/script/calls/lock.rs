@@ -299,7 +299,7 @@ impl HostScripts {
             args.push(millis(self.config.fair_waiter_timeout));
         }
         let is_plain = request_id.is_none() && !hold.noted;
-        if !is_plain || self.host.has_partition_messages() {
+        if !is_plain || self.publishes_both() {
             args.push(self.publish());
         }
         if !is_plain {

@@ -5,6 +5,7 @@ mod fleet;
 mod holders;
 mod latch;
 mod locks;
+mod members;
 mod multi;
 mod permit_inspect;
 mod permit_outcomes;
@@ -17,7 +18,8 @@ mod waits;
 pub use election::{ElectionInspected, Proclaimed, Recorded};
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use locks::QueuePositions;
-pub use multi::{AcquiredAll, AttemptAll, Member, MemberGrant, Members, ReleasedMember};
+pub use members::{Member, Members};
+pub use multi::{AcquiredAll, AttemptAll, MemberGrant, ReleasedMember};
 pub use permit_outcomes::{
     PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
     PermitsReleased, PermitsSet, SemaphoreInspected,

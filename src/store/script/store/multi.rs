@@ -4,19 +4,21 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use sha2::{Digest as _, Sha256};
 
-use super::scripts::{Scripts, Store};
+use super::{
+    members::{Members, NUMBERS, optional, word},
+    scripts::{Scripts, Store},
+};
 use crate::{
-    host::{Call, Script},
+    host::{Call, Value},
     script::{
         CallError, Note, Refusal, Unsupported,
         calls::{
-            Hold, HostScripts, Mode, Ownership, acquire_keys,
+            HostScripts, Ownership, acquire_keys,
             encoding::{
                 COUNTER_OUT_OF_RANGE, DONE, LIMIT_REACHED, NOT_DONE, REPEATED, SELF_DEADLOCK,
-                WAKE_ALL, WAKE_ONE, WRONG_KIND, count, duration, flag, malformed, millis, number,
-                numbers, refusal, text, time_to_live, unsigned,
+                WAKE_ALL, WAKE_ONE, WRONG_KIND, count, duration, flag, integer, malformed, millis,
+                number, numbers, refusal, text, time_to_live, unsigned,
             },
             give_back_keys, grouped, ownership, take_note,
         },
@@ -24,33 +26,8 @@ use crate::{
     },
 };
 
-/// Numbers of each lock in the reply of an acquire or a release.
-const NUMBERS: usize = 4;
-
 /// Numbers in the reply of an acquire that was refused.
 const REFUSAL_NUMBERS: usize = 3;
-
-/// One of several locks, and what the caller knows of the owner's holds on it.
-#[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
-    /// The lock.
-    pub name: &'a str,
-    /// How it is to be held, or is held.
-    pub mode: Mode,
-    /// The holds that the owner has without the attempt, if the caller knows.
-    pub known_holds: Option<u32>,
-    /// The serial of the grant it is about, if the caller knows.
-    pub serial: Option<u64>,
-}
-
-/// Several locks of one owner, never none. The first names the record of the request.
-#[derive(Clone, Copy, Debug)]
-pub struct Members<'a> {
-    /// The owner, as in [`Hold`].
-    pub owner: &'a str,
-    /// The locks: each name once, in the same order in every call about them.
-    pub locks: &'a [Member<'a>],
-}
 
 /// What identifies an acquire of several locks.
 #[derive(Clone, Copy, Debug)]
@@ -133,35 +110,16 @@ impl Scripts {
     ) -> Result<AcquiredAll, CallError> {
         let store = self.single(Unsupported::SeveralAtOnce)?;
         let script = &catalog::MULTI_ACQUIRE;
-        let retention = self.config.request_retention;
-        // A record that only an undo will look for is not needed for longer than the lease.
-        let own_record = attempt.record == attempt.attempt;
-        let retention = if own_record {
-            retention.min(lease)
-        } else {
-            retention
-        };
-        let mut args = vec![
-            text(members.owner),
-            millis(lease),
-            millis(self.config.idle_token_retention),
-            text(attempt.attempt),
-            millis(retention),
-            flag(refused == Refusal::Recorded),
-            members.digest(),
-            keys::write_field(members.owner),
-            number(attempt.fresh_serial),
-            millis(self.config.writer_hold_back),
-            flag(refused == Refusal::Waits),
-            number(self.config.holders_per_lock_max),
-        ];
-        for member in members.locks {
-            args.extend([word(member.mode), optional(member.known_holds)]);
-        }
-        args.extend(attempt.note.map(Note::text));
+        let args = self.acquire_all_args(members, lease, attempt, refused);
         let keys = members.keys(acquire_keys, Some(attempt.record));
         let _turn = self.turns.next(members.locks.len()).await?;
         let mut reply = store.call(Call { script, keys, args }).await?;
+        if let Value::Bytes(_) = reply {
+            let token = integer(&reply).ok_or_else(|| malformed(script, &reply))?;
+            let grants = vec![MemberGrant::first(unsigned(token), lease); members.locks.len()];
+            let repeated = false;
+            return Ok(AcquiredAll::Granted { grants, repeated });
+        }
         let note = take_note(&mut reply, REFUSAL_NUMBERS);
         let reply = numbers(script, &reply)?;
         match *reply.as_slice() {
@@ -184,6 +142,46 @@ impl Scripts {
             }),
             _ => Err(refusal(script, &reply)),
         }
+    }
+
+    fn acquire_all_args(
+        &self,
+        members: Members<'_>,
+        lease: Duration,
+        attempt: AttemptAll<'_>,
+        refused: Refusal,
+    ) -> Vec<Bytes> {
+        let retention = self.config.request_retention;
+        // A record that only an undo will look for is not needed for longer than the lease.
+        let own_record = attempt.record == attempt.attempt;
+        let retention = if own_record {
+            retention.min(lease)
+        } else {
+            retention
+        };
+        let mut args = vec![
+            text(members.owner),
+            millis(lease),
+            millis(self.config.idle_token_retention),
+            text(attempt.attempt),
+            millis(retention),
+            members.digest(),
+        ];
+        if !(members.are_new() && attempt.note.is_none() && refused != Refusal::Recorded) {
+            args.extend([
+                flag(refused == Refusal::Recorded),
+                keys::write_field(members.owner),
+                number(attempt.fresh_serial),
+                millis(self.config.writer_hold_back),
+                flag(refused == Refusal::Waits),
+                number(self.config.holders_per_lock_max),
+            ]);
+            for member in members.locks {
+                args.extend([word(member.mode), optional(member.known_holds)]);
+            }
+            args.extend(attempt.note.map(Note::text));
+        }
+        args
     }
 
     /// Gives one hold of each lock back, as far as the owner has one; outcomes are in order. What
@@ -294,20 +292,42 @@ async fn release_together(
     request_id: Option<&str>,
 ) -> Result<Vec<ReleasedMember>, CallError> {
     let script = &catalog::MULTI_RELEASE;
-    let mut args = vec![
-        text(members.owner),
-        keys::write_field(members.owner),
-        millis(store.config().request_retention),
-    ];
-    args.extend([store.publish(), text(WAKE_ONE), text(WAKE_ALL)]);
-    args.push(millis(store.config().fair_waiter_timeout));
-    args.push(members.digest());
-    for (member, lease) in members.locks.iter().zip(leases) {
-        args.extend([word(member.mode), millis(*lease), optional(member.serial)]);
+    let mut args = vec![text(members.owner)];
+    let serials = members.serials_of_exclusive();
+    let lease = leases
+        .first()
+        .filter(|first| leases.iter().all(|it| it == *first));
+    match (serials, lease, request_id) {
+        (Some(serials), Some(lease), None) if !store.publishes_both() => {
+            args.push(millis(*lease));
+            args.extend(serials);
+        }
+        _ => {
+            args.extend([
+                keys::write_field(members.owner),
+                millis(store.config().request_retention),
+                store.publish(),
+                text(WAKE_ONE),
+                text(WAKE_ALL),
+                millis(store.config().fair_waiter_timeout),
+                members.digest(),
+            ]);
+            for (member, lease) in members.locks.iter().zip(leases) {
+                args.extend([word(member.mode), millis(*lease), optional(member.serial)]);
+            }
+        }
     }
     let keys = members.keys(give_back_keys, request_id);
     let reply = store.eval(script, keys, args).await?;
     match *reply.as_slice() {
+        [DONE] => Ok(leases
+            .iter()
+            .map(|lease| ReleasedMember {
+                left: Ok(0),
+                held: 0,
+                lease: *lease,
+            })
+            .collect()),
         [NOT_DONE | DONE | REPEATED, ref numbers @ ..] if members.fit(numbers) => {
             let released = numbers.chunks_exact(NUMBERS).map(released);
             released
@@ -319,48 +339,17 @@ async fn release_together(
     }
 }
 
-// === impl Members ===
+// === impl MemberGrant ===
 
-impl<'a> Members<'a> {
-    fn hold(&self, member: &Member<'a>) -> Hold<'a> {
-        Hold::new(member.name, member.mode, self.owner)
-    }
-
-    fn keys(&self, of: fn(Hold<'_>) -> Vec<Bytes>, record: Option<&str>) -> Vec<Bytes> {
-        let locks = self.locks.iter().flat_map(|member| of(self.hold(member)));
-        let record = record.map(|id| keys::record(self.locks[0].name, id));
-        locks.chain(record).collect()
-    }
-
-    /// Tells these locks and modes from all others. No name contains a zero. Whether a lock is fair
-    /// only its holder knows for sure.
-    fn digest(&self) -> Bytes {
-        let mut digest = Sha256::new();
-        for member in self.locks {
-            let mode = match member.mode {
-                Mode::Fair => Mode::Exclusive,
-                mode => mode,
-            };
-            digest.update(word(mode));
-            digest.update([0]);
-            digest.update(member.name);
-            digest.update([0]);
+impl MemberGrant {
+    /// The first hold of a grant that its token identifies.
+    fn first(token: u64, lease: Duration) -> Self {
+        Self {
+            hold_count: 1,
+            token,
+            lease,
+            serial: token,
         }
-        hex::encode(digest.finalize()).into()
-    }
-
-    fn fit(&self, numbers: &[i64]) -> bool {
-        numbers.len() == self.locks.len() * NUMBERS
-    }
-
-    /// Scripts count from 1.
-    fn which(&self, which: i64, script: &Script, reply: &[i64]) -> Result<usize, CallError> {
-        let which = usize::try_from(which)
-            .ok()
-            .and_then(|which| which.checked_sub(1));
-        which
-            .filter(|which| *which < self.locks.len())
-            .ok_or_else(|| malformed(script, &reply))
     }
 }
 
@@ -387,18 +376,4 @@ fn released(numbers: &[i64]) -> Option<ReleasedMember> {
         held: count(held),
         lease: duration(lease),
     })
-}
-
-/// A mode as the scripts call it.
-fn word(mode: Mode) -> Bytes {
-    Bytes::from_static(match mode {
-        Mode::Exclusive => b"sole",
-        Mode::Fair => b"fair",
-        Mode::Read => b"read",
-        Mode::Write => b"write",
-    })
-}
-
-fn optional(value: Option<impl Into<u64>>) -> Bytes {
-    value.map_or(Bytes::new(), number)
 }
