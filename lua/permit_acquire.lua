@@ -2,11 +2,13 @@
 --
 -- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a
 --       request id)
--- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle kind ms, 4 attempt, 5 retention of the
---       record ms, 6 '1' to record a refusal too (an answer), '0' not to (the caller will wait),
---       7 publish command, 8 '1' to accept a number of others, 9 how many permits may be taken,
---       10 the ids of the permits, 16 bytes each, at most 1000
--- Returns: {1, available, total, lease ms}           granted
+-- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle kind ms, 4 publish command, 5 '1' to accept a
+--       number of others, 6 how many permits may be taken, 7 the ids of the permits, 16 bytes each,
+--       at most 1000; without a request id of a single permit 8 the hexadecimal digits of its id;
+--       with a request id 8 '', 9 attempt, 10 retention of the record ms, 11 '1' to record a refusal
+--       too (an answer), '0' not to (the caller will wait)
+-- Returns: available                               granted: one permit, with this lease
+--          {1, available, total, lease ms}           granted
 --          {5, available, total, lease ms, ids}      a repeat's answer: the ids of the first in hex
 --          {0, available, total, ms}                 too few are free; ms until a lease ends, or -1
 --          {2}         a repeat of a request that was granted, but the grant has ended
@@ -18,9 +20,13 @@
 -- Publishes: what is available, if permits whose leases are over were swept and some are left
 
 local semaphore, leases, owners, kind, channel, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local owner, lease, kind_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local attempt, retention, record_refusal, publish = ARGV[4], ARGV[5], ARGV[6] == '1', ARGV[7]
-local adopt, taken_max, ids = ARGV[8], tonumber(ARGV[9]), split_ids(ARGV[10])
+local owner, call = ARGV[1], redis.call
+
+-- The most frequent case comes here.
+-- The helpers come here.
+local lease, kind_ttl, publish, adopt = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local taken_max, ids = tonumber(ARGV[6]), split_ids(ARGV[7])
+local attempt, retention, record_refusal = ARGV[9], ARGV[10], ARGV[11] == '1'
 
 local now = now_millis()
 local state = read_semaphore(semaphore, leases, owners, kind, adopt, now, #ids)

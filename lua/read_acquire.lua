@@ -38,7 +38,7 @@ if not ARGV[6] and call('pttl', lock) == -2 and call('pttl', mark) == -2 then
       redis.pcall('del', lock)
       call('pexpire', lock, lease)
     end
-    call('zadd', readers, string.format('%.0f', millis + lease), owner)
+    call('zadd', readers, string.format('%d', millis + lease), owner)
     if redis.pcall('pexpire', readers, lease) ~= 1 then
       redis.pcall('unlink', readers)
       call('pexpire', readers, lease)

@@ -290,7 +290,7 @@ pub static PERMIT_ACQUIRE: Script = script!(
     "kind",
     "permit",
     "permit_give",
-    "permit_take"
+    "permit_take"; "permit_first"
 );
 /// Gives permits back.
 pub static PERMIT_RELEASE: Script = script!(

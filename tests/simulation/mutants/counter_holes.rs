@@ -6,7 +6,7 @@ use lockkeeper_store::script::catalog::{
 
 use super::Hole;
 
-pub(super) const PERMIT_HOLES: [Hole; 6] = [
+pub(super) const PERMIT_HOLES: [Hole; 10] = [
     Hole {
         name: "an acquire does not look at what is free",
         scripts: &[&PERMIT_ACQUIRE],
@@ -41,6 +41,30 @@ pub(super) const PERMIT_HOLES: [Hole; 6] = [
         name: "what has expired is given back again and again",
         scripts: &[&PERMIT_ACQUIRE],
         taken: "redis.call('zrem', leases, unpack(ids, first, last))",
+        put: "",
+    },
+    Hole {
+        name: "an acquire of one does not look at what is free",
+        scripts: &[&PERMIT_ACQUIRE],
+        taken: "string.find(number, '^[1-9]%d*$')",
+        put: "true",
+    },
+    Hole {
+        name: "an acquire of one takes nothing off",
+        scripts: &[&PERMIT_ACQUIRE],
+        taken: "local available = redis.pcall('incrby', semaphore, '-1')",
+        put: "local available = tonumber(number)",
+    },
+    Hole {
+        name: "a release of one does not look at the owner",
+        scripts: &[&PERMIT_RELEASE],
+        taken: "call('hget', owners, ARGV[5]) == owner\n    and call('zscore', leases, ARGV[2])",
+        put: "true",
+    },
+    Hole {
+        name: "a release of one tells nobody",
+        scripts: &[&PERMIT_RELEASE],
+        taken: "    call('publish', channel, number + 1)\n",
         put: "",
     },
 ];

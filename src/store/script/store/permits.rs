@@ -50,22 +50,20 @@ impl Scripts {
     ) -> Result<PermitsAcquired, CallError> {
         let store = self.single(Unsupported::Semaphores)?;
         let script = &catalog::PERMIT_ACQUIRE;
-        let args = vec![
-            text(owner),
-            millis(lease),
-            self.kind_retention(),
-            text(attempt.attempt),
-            millis(self.config.request_retention),
-            flag(record_refusal),
-            store.publish(),
-            self.adopts(),
-            number(self.config.permits_per_name_max),
-            joined(attempt.ids),
-        ];
+        let args = self.permit_args(store, owner, lease, attempt, record_refusal);
         let keys = permit_keys(name, attempt.request_id);
         let reply = store.call(Call { script, keys, args }).await?;
-        let Value::Array(values) = &reply else {
-            return Err(malformed(script, &reply));
+        let values = match &reply {
+            Value::Array(values) => values,
+            Value::Int(available) => {
+                return Ok(PermitsAcquired::Granted {
+                    ids: attempt.ids.to_vec(),
+                    available: count(*available),
+                    lease,
+                    repeated: false,
+                });
+            }
+            Value::Nil | Value::Bytes(_) => return Err(malformed(script, &reply)),
         };
         // Only the reply to a repeat has ids, those of the first attempt.
         if let [
@@ -104,6 +102,36 @@ impl Scripts {
         }
     }
 
+    fn permit_args(
+        &self,
+        store: &HostScripts,
+        owner: &str,
+        lease: Duration,
+        attempt: PermitAttempt<'_>,
+        record_refusal: bool,
+    ) -> Vec<Bytes> {
+        let mut args = vec![
+            text(owner),
+            millis(lease),
+            self.kind_retention(),
+            store.publish(),
+            self.adopts(),
+            number(self.config.permits_per_name_max),
+            joined(attempt.ids),
+        ];
+        if attempt.request_id.is_some() {
+            args.extend([
+                Bytes::new(),
+                text(attempt.attempt),
+                millis(self.config.request_retention),
+                flag(record_refusal),
+            ]);
+        } else {
+            args.extend(only_digits(attempt.ids));
+        }
+        args
+    }
+
     /// Gives permits back, all that are named or none; without ids all that the owner has, by as
     /// many scripts as that takes. With a request id a repeat gets the first answer.
     pub async fn release_permits(
@@ -118,17 +146,23 @@ impl Scripts {
         let (mut page, mut before) = (0, 0);
         // A store whose pages have no end is broken.
         for _ in 0..self.config.permits_per_name_max.max(PAGES_MIN) {
-            let args = vec![
-                text(owner),
-                joined(ids),
-                millis(self.config.request_retention),
-                store.publish(),
-                self.adopts(),
-                number(page),
-                number(before),
-            ];
+            let mut args = vec![text(owner), joined(ids), store.publish(), self.adopts()];
+            if let Some(digits) = only_digits(ids).filter(|_| request_id.is_none()) {
+                args.push(digits);
+            } else {
+                let retention = millis(self.config.request_retention);
+                args.extend([Bytes::new(), retention, number(page), number(before)]);
+            }
             let keys = permit_keys(name, request_id);
-            let reply = store.eval(script, keys, args).await?;
+            let reply = store.call(Call { script, keys, args }).await?;
+            if let Value::Int(available) = reply {
+                return Ok(PermitsReleased::Done {
+                    permits: 1,
+                    available: count(available),
+                    repeated: false,
+                });
+            }
+            let reply = numbers(script, &reply)?;
             match *reply.as_slice() {
                 [DONE, permits, _available, next] if next != 0 => {
                     (page, before) = (unsigned(next), count(permits));
@@ -286,6 +320,12 @@ pub(super) fn permit_keys(name: &str, request_id: Option<&str>) -> Vec<Bytes> {
     ];
     keys.extend(request_id.map(|id| keys::record(name, id)));
     keys
+}
+
+/// The hexadecimal digits of the id of a single permit.
+fn only_digits(ids: &[PermitId]) -> Option<Bytes> {
+    let [id] = ids else { return None };
+    Some(hex::encode(id).into())
 }
 
 fn joined(ids: &[PermitId]) -> Bytes {
