@@ -188,6 +188,10 @@ impl Plan {
         plan.draw_incidents(dice);
         // Last, so that a plan without notes is what it was before there were any.
         plan.manners.notes = pick(dice, &[0, 0, 150, 500]);
+        // Several locks at once have a short way if all are exclusive, which is rare otherwise.
+        if plan.several_clients > 0 && dice.random_ratio(1, 3) {
+            plan.families.fill(Family::Exclusive);
+        }
         plan
     }
 

@@ -1,11 +1,12 @@
-//! A client without a session that takes several locks at once, each time as a new owner.
+//! A client that takes several locks at once, each time as a new owner: one without a session, or
+//! the only one of a session, whose locks are not watched all the same.
 
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Account;
 use lockkeeper_coordinator::{
-    AcquireAll, Answer, Error, Grant, Lease, LockName, Locks, Mode, Operation, Owner, ReleaseAll,
-    TriedAll,
+    AcquireAll, Answer, Error, Grant, Lease, LockName, Locks, Mode, OnDisconnect, Operation, Owner,
+    ReleaseAll, RequestId, Stream, TriedAll,
 };
 use rand::RngExt as _;
 use tokio::time::{sleep, timeout};
@@ -26,6 +27,8 @@ struct Several {
     dice: Dice,
     holder: Holder,
     owner: Owner,
+    /// Where its session is.
+    session: Option<(Arc<Node>, Stream)>,
     wanted: Vec<(Name, Mode)>,
 }
 
@@ -42,7 +45,7 @@ pub(crate) async fn several_client(world: World, number: u64) {
             continue;
         };
         let label = world.history.next_label();
-        let owner = Owner::sessionless(&format!("owner-{label}"), &world.limits).unwrap();
+        let (owner, session) = some_owner(&world, &node, label, &mut dice);
         let holder = Holder::sessionless(label);
         world.history.is_field_of(owner.field(), holder);
         let mut this = Several {
@@ -53,9 +56,42 @@ pub(crate) async fn several_client(world: World, number: u64) {
             world: world.clone(),
             holder,
             owner,
+            session: session.map(|stream| (Arc::clone(&node), stream)),
         };
         this.hold_once(&node).await;
     }
+}
+
+/// One that the client names, one that the coordinator makes, of which it knows that it is new, or
+/// that of a session, of which it knows the grants.
+fn some_owner(world: &World, node: &Node, label: u32, dice: &mut Dice) -> (Owner, Option<Stream>) {
+    let name = LockName::parse(world.ledger.names()[0], &world.limits).unwrap();
+    match dice.random_range(0..3) {
+        0 => {
+            let id = RequestId::parse(&label.to_string(), &world.limits).unwrap();
+            (Owner::made(&name, id.as_ref()), None)
+        }
+        1 => {
+            let lease = Lease::new(world.plan.lease_max(), &world.limits).unwrap();
+            let (account, client) = (Account::default(), "several".to_owned());
+            let opened = node
+                .coordinator
+                .open(account, Some(lease), client, OnDisconnect::Keep);
+            match opened {
+                Ok(opened) => {
+                    let session = opened.stream.id().clone();
+                    let owner = Owner::in_session(session, "", &world.limits).unwrap();
+                    (owner, Some(opened.stream))
+                }
+                Err(_) => (named(world, label), None),
+            }
+        }
+        _ => (named(world, label), None),
+    }
+}
+
+fn named(world: &World, label: u32) -> Owner {
+    Owner::sessionless(&format!("owner-{label}"), &world.limits).unwrap()
 }
 
 fn some_locks(world: &World, dice: &mut Dice) -> Vec<(Name, Mode)> {
@@ -76,13 +112,21 @@ impl Several {
         if !self.acquire(node, lease).await {
             return;
         }
-        let held_for = lease.mul_f64(self.dice.random_range(0.0..0.6));
+        let held_for = lease.mul_f64(self.dice.random_range(0.0..1.2));
         sleep(held_for).await;
         if happens(&mut self.dice, self.world.plan.manners.crashes) {
             return;
         }
-        if let Some(node) = self.world.node(&mut self.dice) {
-            self.release(&node).await;
+        match self.session.take() {
+            Some((node, stream)) => {
+                self.release(&node).await;
+                let _ = timeout(self.world.plan.lease_max(), stream.close()).await;
+            }
+            None => {
+                if let Some(node) = self.world.node(&mut self.dice) {
+                    self.release(&node).await;
+                }
+            }
         }
     }
 
@@ -154,9 +198,14 @@ impl Several {
     }
 
     async fn release(&mut self, node: &Arc<Node>) {
+        // A client without a session names the owner, whoever has made it.
+        let owner = match &self.owner.session {
+            Some(_) => self.owner.clone(),
+            None => Owner::sessionless(&self.owner.label, &self.world.limits).unwrap(),
+        };
         let operation = Operation::ReleaseAll(ReleaseAll {
             locks: self.locks(),
-            owner: self.owner.clone(),
+            owner,
             request_id: None,
         });
         let ops = self.invoke(node, Kind::Release);

@@ -6,7 +6,7 @@ use lockkeeper_store::script::catalog::{
 
 use super::Hole;
 
-pub(super) const PERMIT_HOLES: [Hole; 10] = [
+pub(super) const PERMIT_HOLES: [Hole; 9] = [
     Hole {
         name: "an acquire does not look at what is free",
         scripts: &[&PERMIT_ACQUIRE],
@@ -60,12 +60,6 @@ pub(super) const PERMIT_HOLES: [Hole; 10] = [
         scripts: &[&PERMIT_RELEASE],
         taken: "call('hget', owners, ARGV[5]) == owner\n    and call('zscore', leases, ARGV[2])",
         put: "true",
-    },
-    Hole {
-        name: "a release of one tells nobody",
-        scripts: &[&PERMIT_RELEASE],
-        taken: "    call('publish', channel, number + 1)\n",
-        put: "",
     },
 ];
 

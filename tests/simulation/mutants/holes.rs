@@ -344,7 +344,7 @@ pub(super) const HOLES: [Hole; 65] = [
         scripts: &[&MULTI_ACQUIRE],
         taken: "    local keys, seen = member.keys, member.seen\n",
         put: "    for _, other in ipairs(members) do if other.seen.open then \
-              take_member(other, call) end end\n\
+              take_member(other, who) end end\n\
               local keys, seen = member.keys, member.seen\n",
     },
     Hole {

@@ -7,7 +7,7 @@ use lockkeeper_store::script::catalog::{
 
 use super::Hole;
 
-pub(super) const PLAIN_HOLES: [Hole; 17] = [
+pub(super) const PLAIN_HOLES: [Hole; 16] = [
     Hole {
         name: "a first acquire does not look whether the lock is free",
         scripts: &[&LOCK_ACQUIRE],
@@ -69,22 +69,16 @@ pub(super) const PLAIN_HOLES: [Hole; 17] = [
         put: "",
     },
     Hole {
-        name: "a hand-over does not look at the grant",
+        name: "the token of a hand-over of a grant is a constant",
+        scripts: &[&GRANT_HAND_ON],
+        taken: "    return token\n",
+        put: "    return 7\n",
+    },
+    Hole {
+        name: "a hand-over of a grant leaves it there",
         scripts: &[&GRANT_HAND_ON],
         taken: "if call('hdel', lock, ARGV[1]) == 1 then",
-        put: "call('hdel', lock, ARGV[1])\nif true then",
-    },
-    Hole {
-        name: "a hand-over takes a token that was not expected",
-        scripts: &[&GRANT_HAND_ON],
-        taken: "if token - ARGV[5] == 0 and",
-        put: "if",
-    },
-    Hole {
-        name: "a hand-over that comes to nothing leaves the next grant",
-        scripts: &[&GRANT_HAND_ON],
-        taken: "  call('hdel', lock, ARGV[2])\n",
-        put: "",
+        put: "if call('hexists', lock, ARGV[1]) == 1 then",
     },
     Hole {
         name: "a first acquire of several locks does not look whether they are free",
