@@ -113,6 +113,7 @@ export const questions = {
     const { page } = await open(world, "#locks");
     const group = row(page, "locks-rows", "orders:");
     await group.getByText("2,500 names, 2,500 held").waitFor();
+    assert.equal(await group.locator("td").last().getAttribute("data-label"), "Waiting");
     assert.equal(await page.locator("#locks-rows tbody tr").count() < 20, true, "groups only");
     await group.getByRole("button").click();
     await row(page, "locks-rows", "orders:00001").waitFor();

@@ -138,11 +138,13 @@ export function showRows(id, rows, nothing) {
     row.dataset.key = key;
     row.className = className;
     while (row.children.length > cells.length) row.lastChild.remove();
+    let column = 0;
     cells.forEach((cell, index) => {
       const element = row.children[index] ?? row.appendChild(make("td"));
       const { span, className: own = "" } = cell;
-      element.className = `${own} ${span ? "" : heads[index].className}`;
-      element.dataset.label = index === 0 || span ? "" : heads[index].textContent;
+      element.className = `${own} ${span ? "" : heads[column].className}`;
+      element.dataset.label = column === 0 || span ? "" : heads[column].textContent;
+      column += span ?? 1;
       showCell(element, Object(cell) === cell ? cell : { text: String(cell) });
     });
     return row;
@@ -153,7 +155,7 @@ export function showRows(id, rows, nothing) {
   if (body.contains(focused)) focused.focus();
 }
 
-// A cell is a text, a link, a button, or a time that goes on: `until` counts down, `since` up.
+// A text, a link, a button, or a time that goes on: `until` counts down, `since` up.
 function showCell(cell, { text = "—", href, press, open, until, since, mark, span = 1 }) {
   cell.colSpan = span;
   const now = performance.now();

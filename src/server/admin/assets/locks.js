@@ -67,7 +67,7 @@ function rowOf(lock) {
   ];
 }
 
-// The part of a name up to the first separators: as few as tell some names apart.
+// A name up to the first separators: as few as tell some names apart.
 function groupsOf(locks) {
   for (const depth of [1, 2, 3]) {
     const groups = new Map();
