@@ -117,7 +117,7 @@ pub use self::{
         },
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
-    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen, YieldRequest},
+    session::{EndedByForce, HolderHere, Notice, PeerAddress, Session, SessionSeen, YieldRequest},
     session_secrets::SessionSecrets,
     standing::Standing,
     stream::{Opened, Stream},

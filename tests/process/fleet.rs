@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use lockkeeper_api::pb::LockMode;
+use lockkeeper_api::pb::{LockMode, OpenSession};
+use lockkeeper_testkit::prelude::*;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -160,7 +161,8 @@ async fn behind_client_certificates_coordinators_ask_with_their_own_and_the_call
 #[tokio::test]
 async fn each_page_shows_what_another_coordinator_knows_and_names_one_that_is_gone() {
     let (_redis, a, b) = two_that_know_each_other().await;
-    let mut holder = a.client().await.open().await;
+    let open = OpenSession::default().called("a.sh");
+    let mut holder = a.client().await.open_with(open).await.unwrap();
     holder.acquire("build").await;
     let mut waiter = b.client().await.open().await;
     waiter.wait_in("build", LockMode::Exclusive).await;
@@ -173,8 +175,18 @@ async fn each_page_shows_what_another_coordinator_knows_and_names_one_that_is_go
         list(&elsewhere, "holders")[0]["heldForMs"].is_number(),
         "{elsewhere}"
     );
-    let locks = page(&a, "locks").await;
-    assert_eq!(list(&locks, "locks")[0]["waiterCount"], 1, "{locks}");
+    for coordinator in [&a, &b] {
+        let locks = page(coordinator, "locks").await;
+        let [lock] = list(&locks, "locks") else {
+            panic!("{locks}")
+        };
+        assert_eq!(lock["waiterCount"], 1, "{locks}");
+        let [holder] = list(lock, "holders") else {
+            panic!("{locks}")
+        };
+        assert!(holder["heldForMs"].is_number(), "{locks}");
+        assert_eq!(holder["clientName"], "a.sh", "{locks}");
+    }
 
     let session = page(&a, &format!("session?digest={digest}")).await;
     assert_eq!(list(&session, "waits")[0]["name"], "build", "{session}");

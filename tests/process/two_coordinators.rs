@@ -2,7 +2,8 @@
 //! goes on with it.
 
 use futures::future::join_all;
-use lockkeeper_api::pb::LostReason;
+use lockkeeper_api::pb::{LostReason, OpenSession};
+use lockkeeper_testkit::prelude::*;
 
 use crate::{
     coordinator::Coordinator,
@@ -162,7 +163,8 @@ async fn the_commands_show_all_coordinators_and_name_one_that_is_gone() {
     let redis = RedisServer::start().await;
     let settings = settings_on(&redis.url()).with("fleet.address", "127.0.0.1");
     let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
-    let mut session = b.client().await.open().await;
+    let open = OpenSession::default().called("b.sh");
+    let mut session = b.client().await.open_with(open).await.unwrap();
     session.acquire("build").await;
     let said = async |arguments: &[&str]| {
         let output = lockkeeper(&a, arguments).output().await.unwrap();
@@ -182,6 +184,18 @@ async fn the_commands_show_all_coordinators_and_name_one_that_is_gone() {
     );
     let [sessions, _] = said(&["sessions", "--this-coordinator"]).await;
     assert_eq!(sessions, "");
+    let [locks, _] = said(&["list"]).await;
+    assert!(locks.contains("build") && locks.contains("b.sh"), "{locks}");
+    let [locks, _] = said(&["list", "--this-coordinator"]).await;
+    assert!(
+        locks.contains("build") && !locks.contains("b.sh"),
+        "{locks}"
+    );
+    let [json, _] = said(&["list", "--output", "json"]).await;
+    assert!(
+        json.contains("held_for") || json.contains("heldFor"),
+        "{json}"
+    );
 
     b.kill();
     let [sessions, missing] = said(&["sessions"]).await;

@@ -224,12 +224,17 @@ type ListLocksRequest struct {
 	// The `next_page_token` of the previous page, requested with the same prefix. Empty: the first
 	// page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Whether `waiter_count` is to include the waiters on the other coordinators.
+	// Whether the answer is to include what only the other coordinators know: their waiters in
+	// `waiter_count`, and `client_name` and `held_for` of the holders whose sessions they serve.
 	Fleet bool `protobuf:"varint,4,opt,name=fleet,proto3" json:"fleet,omitempty"`
 	// Only names that calls wait for on the queried coordinator, each with its kind and the number of
 	// these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
 	// store is not asked.
 	WaitedForHere bool `protobuf:"varint,5,opt,name=waited_for_here,json=waitedForHere,proto3" json:"waited_for_here,omitempty"`
+	// With `waited_for_here`: holders, by their `session_digest` and `owner`, that the answer is to
+	// contain as well if the queried coordinator serves their sessions, each with its `client_name`
+	// and `held_for`. At most 1,000 locks, each with its name.
+	HoldersOf     []*LockSummary `protobuf:"bytes,6,rep,name=holders_of,json=holdersOf,proto3" json:"holders_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,6 +304,13 @@ func (x *ListLocksRequest) GetWaitedForHere() bool {
 	return false
 }
 
+func (x *ListLocksRequest) GetHoldersOf() []*LockSummary {
+	if x != nil {
+		return x.HoldersOf
+	}
+	return nil
+}
+
 // See LockAdminService.ListLocks.
 type ListLocksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -306,7 +318,7 @@ type ListLocksResponse struct {
 	Locks []*LockSummary `protobuf:"bytes,1,rep,name=locks,proto3" json:"locks,omitempty"`
 	// The token of the next page; empty if this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The coordinators whose waiters are missing.
+	// The coordinators of which nothing is included.
 	Unasked       []*UnaskedCoordinator `protobuf:"bytes,3,rep,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2082,14 +2094,16 @@ var File_lockkeeper_v1_admin_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x19lockkeeper/v1/admin.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xa4\x01\n" +
+	"\x19lockkeeper/v1/admin.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xdf\x01\n" +
 	"\x10ListLocksRequest\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x14\n" +
 	"\x05fleet\x18\x04 \x01(\bR\x05fleet\x12&\n" +
-	"\x0fwaited_for_here\x18\x05 \x01(\bR\rwaitedForHere\"\xaa\x01\n" +
+	"\x0fwaited_for_here\x18\x05 \x01(\bR\rwaitedForHere\x129\n" +
+	"\n" +
+	"holders_of\x18\x06 \x03(\v2\x1a.lockkeeper.v1.LockSummaryR\tholdersOf\"\xaa\x01\n" +
 	"\x11ListLocksResponse\x120\n" +
 	"\x05locks\x18\x01 \x03(\v2\x1a.lockkeeper.v1.LockSummaryR\x05locks\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12;\n" +
@@ -2299,45 +2313,46 @@ var file_lockkeeper_v1_admin_proto_goTypes = []any{
 	(*Note)(nil),                     // 31: lockkeeper.v1.Note
 }
 var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
-	5,  // 0: lockkeeper.v1.ListLocksResponse.locks:type_name -> lockkeeper.v1.LockSummary
-	9,  // 1: lockkeeper.v1.ListLocksResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
-	0,  // 2: lockkeeper.v1.LockSummary.kind:type_name -> lockkeeper.v1.NameKind
-	27, // 3: lockkeeper.v1.LockSummary.mode:type_name -> lockkeeper.v1.LockMode
-	28, // 4: lockkeeper.v1.LockSummary.holders:type_name -> lockkeeper.v1.Holder
-	29, // 5: lockkeeper.v1.LockSummary.remaining_lease:type_name -> google.protobuf.Duration
-	8,  // 6: lockkeeper.v1.ListCoordinatorsResponse.coordinators:type_name -> lockkeeper.v1.CoordinatorSummary
-	9,  // 7: lockkeeper.v1.ListCoordinatorsResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
-	29, // 8: lockkeeper.v1.CoordinatorSummary.up_for:type_name -> google.protobuf.Duration
-	12, // 9: lockkeeper.v1.ListSessionsResponse.sessions:type_name -> lockkeeper.v1.SessionSummary
-	9,  // 10: lockkeeper.v1.ListSessionsResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
-	1,  // 11: lockkeeper.v1.SessionSummary.phase:type_name -> lockkeeper.v1.SessionPhase
-	29, // 12: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
-	29, // 13: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
-	29, // 14: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
-	29, // 15: lockkeeper.v1.ForceReleaseRequest.grace_period:type_name -> google.protobuf.Duration
-	28, // 16: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
-	29, // 17: lockkeeper.v1.ForceReleaseResponse.closed_for:type_name -> google.protobuf.Duration
-	9,  // 18: lockkeeper.v1.EndSessionResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
-	19, // 19: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
-	20, // 20: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
-	9,  // 21: lockkeeper.v1.WatchResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
-	20, // 22: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
-	2,  // 23: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
-	0,  // 24: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
-	27, // 25: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
-	30, // 26: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
-	31, // 27: lockkeeper.v1.WatchDelta.note:type_name -> lockkeeper.v1.Note
-	23, // 28: lockkeeper.v1.ListContentionResponse.names:type_name -> lockkeeper.v1.ContendedName
-	29, // 29: lockkeeper.v1.ContendedName.counted_for:type_name -> google.protobuf.Duration
-	29, // 30: lockkeeper.v1.ContendedName.waited:type_name -> google.protobuf.Duration
-	29, // 31: lockkeeper.v1.ContendedName.held:type_name -> google.protobuf.Duration
-	24, // 32: lockkeeper.v1.ContendedName.holders:type_name -> lockkeeper.v1.ContendedHolder
-	29, // 33: lockkeeper.v1.ContendedHolder.held:type_name -> google.protobuf.Duration
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	5,  // 0: lockkeeper.v1.ListLocksRequest.holders_of:type_name -> lockkeeper.v1.LockSummary
+	5,  // 1: lockkeeper.v1.ListLocksResponse.locks:type_name -> lockkeeper.v1.LockSummary
+	9,  // 2: lockkeeper.v1.ListLocksResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	0,  // 3: lockkeeper.v1.LockSummary.kind:type_name -> lockkeeper.v1.NameKind
+	27, // 4: lockkeeper.v1.LockSummary.mode:type_name -> lockkeeper.v1.LockMode
+	28, // 5: lockkeeper.v1.LockSummary.holders:type_name -> lockkeeper.v1.Holder
+	29, // 6: lockkeeper.v1.LockSummary.remaining_lease:type_name -> google.protobuf.Duration
+	8,  // 7: lockkeeper.v1.ListCoordinatorsResponse.coordinators:type_name -> lockkeeper.v1.CoordinatorSummary
+	9,  // 8: lockkeeper.v1.ListCoordinatorsResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	29, // 9: lockkeeper.v1.CoordinatorSummary.up_for:type_name -> google.protobuf.Duration
+	12, // 10: lockkeeper.v1.ListSessionsResponse.sessions:type_name -> lockkeeper.v1.SessionSummary
+	9,  // 11: lockkeeper.v1.ListSessionsResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	1,  // 12: lockkeeper.v1.SessionSummary.phase:type_name -> lockkeeper.v1.SessionPhase
+	29, // 13: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
+	29, // 14: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
+	29, // 15: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
+	29, // 16: lockkeeper.v1.ForceReleaseRequest.grace_period:type_name -> google.protobuf.Duration
+	28, // 17: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
+	29, // 18: lockkeeper.v1.ForceReleaseResponse.closed_for:type_name -> google.protobuf.Duration
+	9,  // 19: lockkeeper.v1.EndSessionResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	19, // 20: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
+	20, // 21: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
+	9,  // 22: lockkeeper.v1.WatchResponse.unasked:type_name -> lockkeeper.v1.UnaskedCoordinator
+	20, // 23: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
+	2,  // 24: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
+	0,  // 25: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
+	27, // 26: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
+	30, // 27: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
+	31, // 28: lockkeeper.v1.WatchDelta.note:type_name -> lockkeeper.v1.Note
+	23, // 29: lockkeeper.v1.ListContentionResponse.names:type_name -> lockkeeper.v1.ContendedName
+	29, // 30: lockkeeper.v1.ContendedName.counted_for:type_name -> google.protobuf.Duration
+	29, // 31: lockkeeper.v1.ContendedName.waited:type_name -> google.protobuf.Duration
+	29, // 32: lockkeeper.v1.ContendedName.held:type_name -> google.protobuf.Duration
+	24, // 33: lockkeeper.v1.ContendedName.holders:type_name -> lockkeeper.v1.ContendedHolder
+	29, // 34: lockkeeper.v1.ContendedHolder.held:type_name -> google.protobuf.Duration
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_admin_proto_init() }

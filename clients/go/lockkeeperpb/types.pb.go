@@ -433,8 +433,8 @@ type Holder struct {
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The number of holds not yet released; in a LockSummary of a semaphore, the number of permits.
 	HoldCount uint32 `protobuf:"varint,3,opt,name=hold_count,json=holdCount,proto3" json:"hold_count,omitempty"`
-	// The name that the client gave when it opened its session. Empty if this coordinator does not
-	// serve the session.
+	// The name that the client gave when it opened its session. Empty if no coordinator that was asked
+	// serves the session.
 	ClientName string `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
 	// The mode in which the owner holds the lock. A writer that reads as well is listed twice.
 	// Unspecified for a holder of permits.
@@ -445,8 +445,8 @@ type Holder struct {
 	// The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
 	// ones are shown with their notes.
 	Note *Note `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
-	// The time for which it has held the lock. Unset if this coordinator does not serve its session,
-	// and for a holder of permits.
+	// The time for which it has held the lock. Unset if no coordinator that was asked serves its
+	// session, and for a holder of permits.
 	HeldFor       *durationpb.Duration `protobuf:"bytes,8,opt,name=held_for,json=heldFor,proto3" json:"held_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

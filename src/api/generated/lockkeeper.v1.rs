@@ -75,8 +75,8 @@ pub struct Holder {
     /// The number of holds not yet released; in a LockSummary of a semaphore, the number of permits.
     #[prost(uint32, tag = "3")]
     pub hold_count: u32,
-    /// The name that the client gave when it opened its session. Empty if this coordinator does not
-    /// serve the session.
+    /// The name that the client gave when it opened its session. Empty if no coordinator that was asked
+    /// serves the session.
     #[prost(string, tag = "4")]
     pub client_name: ::prost::alloc::string::String,
     /// The mode in which the owner holds the lock. A writer that reads as well is listed twice.
@@ -91,8 +91,8 @@ pub struct Holder {
     /// ones are shown with their notes.
     #[prost(message, optional, tag = "7")]
     pub note: ::core::option::Option<Note>,
-    /// The time for which it has held the lock. Unset if this coordinator does not serve its session,
-    /// and for a holder of permits.
+    /// The time for which it has held the lock. Unset if no coordinator that was asked serves its
+    /// session, and for a holder of permits.
     #[prost(message, optional, tag = "8")]
     pub held_for: ::core::option::Option<::prost_types::Duration>,
 }
@@ -262,7 +262,7 @@ impl NotGrantedReason {
     }
 }
 /// See LockAdminService.ListLocks.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListLocksRequest {
     /// Only names that begin with this prefix. Empty: all names.
     #[prost(string, tag = "1")]
@@ -274,7 +274,8 @@ pub struct ListLocksRequest {
     /// page.
     #[prost(string, tag = "3")]
     pub page_token: ::prost::alloc::string::String,
-    /// Whether `waiter_count` is to include the waiters on the other coordinators.
+    /// Whether the answer is to include what only the other coordinators know: their waiters in
+    /// `waiter_count`, and `client_name` and `held_for` of the holders whose sessions they serve.
     #[prost(bool, tag = "4")]
     pub fleet: bool,
     /// Only names that calls wait for on the queried coordinator, each with its kind and the number of
@@ -282,6 +283,11 @@ pub struct ListLocksRequest {
     /// store is not asked.
     #[prost(bool, tag = "5")]
     pub waited_for_here: bool,
+    /// With `waited_for_here`: holders, by their `session_digest` and `owner`, that the answer is to
+    /// contain as well if the queried coordinator serves their sessions, each with its `client_name`
+    /// and `held_for`. At most 1,000 locks, each with its name.
+    #[prost(message, repeated, tag = "6")]
+    pub holders_of: ::prost::alloc::vec::Vec<LockSummary>,
 }
 /// See LockAdminService.ListLocks.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -292,7 +298,7 @@ pub struct ListLocksResponse {
     /// The token of the next page; empty if this is the last page.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
-    /// The coordinators whose waiters are missing.
+    /// The coordinators of which nothing is included.
     #[prost(message, repeated, tag = "3")]
     pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
 }

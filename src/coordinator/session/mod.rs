@@ -20,6 +20,6 @@ pub use self::{
     asked::YieldRequest,
     notices::{EndedByForce, Notice},
     peer::PeerAddress,
-    seen::SessionSeen,
+    seen::{HolderHere, SessionSeen},
     session::Session,
 };

@@ -1,10 +1,15 @@
 //! A session as other callers see it, and their actions on it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
 use crate::{
+    coordinator::Coordinator,
     events::{Event, What},
     session::{
         held::Held,
@@ -12,7 +17,7 @@ use crate::{
         session::{Deadlines, Phase, Session},
     },
     standing::Standing,
-    types::{GrantKey, Holding, LockName, LostReason},
+    types::{GrantKey, Holding, LockName, LostReason, Owner},
 };
 
 /// A session, as other callers may see it.
@@ -38,6 +43,38 @@ pub struct SessionSeen {
     pub waits: usize,
     /// The last renewal of one of its grants failed.
     pub at_risk: bool,
+}
+
+/// A holder whose session is served here.
+#[derive(Clone, Debug)]
+pub struct HolderHere {
+    /// What it holds.
+    pub name: LockName,
+    /// The holder.
+    pub owner: Owner,
+    /// The digest of its session.
+    pub session_digest: String,
+    /// The client name of its session.
+    pub client_name: String,
+    /// When the name was granted to it.
+    pub since: Instant,
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// Those who hold these names in the sessions with these digests, as far as they are here.
+    pub fn holders_here(&self, names: &HashMap<String, HashSet<LockName>>) -> Vec<HolderHere> {
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let sessions = self.core.sessions.all();
+        let seen = sessions.iter().flat_map(|session| {
+            let of_session = names.get(&session.id.digest()).into_iter().flatten();
+            of_session.flat_map(|name| session.holders_of(name))
+        });
+        seen.collect()
+    }
 }
 
 // === impl Session ===
@@ -94,6 +131,21 @@ impl Session {
         let permits =
             of_name.filter(|(key, held)| held.grant.permits().is_some() && key.label == *label);
         permits.map(|(_, held)| held.since).min()
+    }
+
+    /// Its owners that hold this name.
+    fn holders_of(&self, name: &LockName) -> Vec<HolderHere> {
+        let state = self.state.lock();
+        let of_name = state.grants.range(GrantKey::first_of(name)..);
+        let of_name = of_name.take_while(|(key, _)| key.name == *name);
+        let holders = of_name.map(|(key, held)| HolderHere {
+            name: key.name.clone(),
+            owner: held.grant.owner().clone(),
+            session_digest: self.id.digest(),
+            client_name: self.client_name.clone(),
+            since: held.since,
+        });
+        holders.collect()
     }
 
     /// Sets the origin of the present stream.

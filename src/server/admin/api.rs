@@ -129,13 +129,13 @@ async fn locks(
     );
     let listed = listed.await.map_err(|error| Failure::of(&error))?;
     let mut locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
-    let waiters = admin.fleet.waiters(&caller.forwarded(), &page.prefix).await;
+    let asked = elsewhere::unknown_holders(&locks);
+    let forwarded = caller.forwarded();
+    let known = admin.fleet.knowledge(&forwarded, &page.prefix, asked).await;
     for lock in &mut locks {
-        let elsewhere = lock["name"].as_str().and_then(|it| waiters.counts.get(it));
-        let here = lock["waiterCount"].as_u64().unwrap_or_default();
-        lock["waiterCount"] = (here + u64::from(elsewhere.copied().unwrap_or_default())).into();
+        elsewhere::complete(lock, &known);
     }
-    let unasked = waiters.unasked.iter().map(elsewhere::unasked);
+    let unasked = known.unasked.iter().map(elsewhere::unasked);
     Ok(Json(json!({
         "locks": locks,
         "nextPageToken": listed.next,

@@ -15,6 +15,6 @@ pub use self::{
 pub(crate) use self::{
     forwarded::{Forwarded, ON_BEHALF},
     peers::{ANSWERED_BY, Asked},
-    questions::in_order,
+    questions::{KnownElsewhere, in_order},
     watch::named,
 };

@@ -26,16 +26,12 @@ use super::{
     audit::Caller,
     call::Calls,
     convert::{self, whole_millis},
-    convert_admin::{
-        contended_name, count, listed_lock, listed_session, proto_kind, sessions_of, watched,
-    },
+    convert_admin::{contended_name, count, listed_lock, listed_session, sessions_of, watched},
+    known_here::{complete, known_here, unknown_holders},
     pb,
     status::{not_admin, not_admin_of_sessions, status},
     viewer::Viewer,
 };
-
-/// Names that calls wait for here, of one answer.
-const WAITED_FOR_MAX: usize = 1000;
 
 /// Serves `LockAdminService`.
 #[derive(Clone, Debug)]
@@ -119,20 +115,6 @@ impl LockAdminService {
         }
     }
 
-    fn waited_for_here(&self, prefix: &str) -> pb::ListLocksResponse {
-        let waited = self.coordinator.waited_for(prefix, WAITED_FOR_MAX);
-        let locks = waited.into_iter().map(|(waited, waiters)| pb::LockSummary {
-            name: waited.name.public().to_owned(),
-            kind: proto_kind(waited.kind).into(),
-            waiter_count: count(waiters),
-            ..pb::LockSummary::default()
-        });
-        pb::ListLocksResponse {
-            locks: locks.collect(),
-            ..pb::ListLocksResponse::default()
-        }
-    }
-
     /// Adds the sessions of the other coordinators to a page of those here.
     async fn add_sessions(
         &self,
@@ -200,7 +182,8 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         self.admit(&asked)?;
         if request.waited_for_here {
             asked.done();
-            return Ok(self.answer(self.waited_for_here(&request.prefix)));
+            let viewer = self.viewer(&caller);
+            return Ok(self.answer(known_here(&self.coordinator, &request, &viewer)));
         }
         let page = self.coordinator.list_locks(
             &request.prefix,
@@ -216,12 +199,13 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             unasked: Vec::new(),
         };
         if request.fleet {
-            let waiters = self.fleet.waiters(&forwarded, &request.prefix).await;
+            let asked = unknown_holders(&answer.locks);
+            let known = self.fleet.knowledge(&forwarded, &request.prefix, asked);
+            let known = known.await;
             for lock in &mut answer.locks {
-                let elsewhere = waiters.counts.get(&lock.name).copied();
-                lock.waiter_count += elsewhere.unwrap_or_default();
+                complete(lock, &known);
             }
-            answer.unasked = waiters.unasked;
+            answer.unasked = known.unasked;
         }
         Ok(self.answer(answer))
     }

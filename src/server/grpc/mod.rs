@@ -20,6 +20,7 @@ mod explain;
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
+mod known_here;
 mod latch;
 pub mod layer;
 pub mod listen;

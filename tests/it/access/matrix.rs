@@ -218,7 +218,8 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             "to" | "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
             | "within" | "hold_at_least" | "lock_delay" | "preempt" | "client_name"
             | "request_id" | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl"
-            | "page_size" | "page_token" | "after_revision" | "fleet" | "waited_for_here" => {
+            | "page_size" | "page_token" | "after_revision" | "fleet" | "waited_for_here"
+            | "holders_of" => {
                 continue;
             }
             other => panic!("{}: what is {other} to be?", of.name()),

@@ -53,18 +53,20 @@ WATCH_EVENT_ABANDONED: WatchEvent
 WATCH_EVENT_DEADLOCK: WatchEvent
 
 class ListLocksRequest(_message.Message):
-    __slots__ = ("prefix", "page_size", "page_token", "fleet", "waited_for_here")
+    __slots__ = ("prefix", "page_size", "page_token", "fleet", "waited_for_here", "holders_of")
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FLEET_FIELD_NUMBER: _ClassVar[int]
     WAITED_FOR_HERE_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_OF_FIELD_NUMBER: _ClassVar[int]
     prefix: str
     page_size: int
     page_token: str
     fleet: bool
     waited_for_here: bool
-    def __init__(self, prefix: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., fleet: bool = ..., waited_for_here: bool = ...) -> None: ...
+    holders_of: _containers.RepeatedCompositeFieldContainer[LockSummary]
+    def __init__(self, prefix: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., fleet: bool = ..., waited_for_here: bool = ..., holders_of: _Optional[_Iterable[_Union[LockSummary, _Mapping]]] = ...) -> None: ...
 
 class ListLocksResponse(_message.Message):
     __slots__ = ("locks", "next_page_token", "unasked")

@@ -77,7 +77,10 @@ export interface ListLocksRequest {
    * page.
    */
   pageToken: string;
-  /** Whether `waiter_count` is to include the waiters on the other coordinators. */
+  /**
+   * Whether the answer is to include what only the other coordinators know: their waiters in
+   * `waiter_count`, and `client_name` and `held_for` of the holders whose sessions they serve.
+   */
   fleet: boolean;
   /**
    * Only names that calls wait for on the queried coordinator, each with its kind and the number of
@@ -85,6 +88,12 @@ export interface ListLocksRequest {
    * store is not asked.
    */
   waitedForHere: boolean;
+  /**
+   * With `waited_for_here`: holders, by their `session_digest` and `owner`, that the answer is to
+   * contain as well if the queried coordinator serves their sessions, each with its `client_name`
+   * and `held_for`. At most 1,000 locks, each with its name.
+   */
+  holdersOf: LockSummary[];
 }
 
 /** See LockAdminService.ListLocks. */
@@ -93,7 +102,7 @@ export interface ListLocksResponse {
   locks: LockSummary[];
   /** The token of the next page; empty if this is the last page. */
   nextPageToken: string;
-  /** The coordinators whose waiters are missing. */
+  /** The coordinators of which nothing is included. */
   unasked: UnaskedCoordinator[];
 }
 
@@ -441,7 +450,7 @@ export interface ReadPageResponse {
 }
 
 function createBaseListLocksRequest(): ListLocksRequest {
-  return { prefix: "", pageSize: 0, pageToken: "", fleet: false, waitedForHere: false };
+  return { prefix: "", pageSize: 0, pageToken: "", fleet: false, waitedForHere: false, holdersOf: [] };
 }
 
 export const ListLocksRequest: MessageFns<ListLocksRequest> = {
@@ -460,6 +469,9 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
     }
     if (message.waitedForHere !== false) {
       writer.uint32(40).bool(message.waitedForHere);
+    }
+    for (const v of message.holdersOf) {
+      LockSummary.encode(v!, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -517,6 +529,14 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
             message.waitedForHere = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.holdersOf.push(LockSummary.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -539,6 +559,7 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
     message.pageToken = object.pageToken ?? "";
     message.fleet = object.fleet ?? false;
     message.waitedForHere = object.waitedForHere ?? false;
+    message.holdersOf = object.holdersOf?.map((e) => LockSummary.fromPartial(e)) || [];
     return message;
   },
 };

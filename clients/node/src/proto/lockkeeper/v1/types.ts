@@ -169,8 +169,8 @@ export interface Holder {
   /** The number of holds not yet released; in a LockSummary of a semaphore, the number of permits. */
   holdCount: number;
   /**
-   * The name that the client gave when it opened its session. Empty if this coordinator does not
-   * serve the session.
+   * The name that the client gave when it opened its session. Empty if no coordinator that was asked
+   * serves the session.
    */
   clientName: string;
   /**
@@ -193,8 +193,8 @@ export interface Holder {
     | Note
     | undefined;
   /**
-   * The time for which it has held the lock. Unset if this coordinator does not serve its session,
-   * and for a holder of permits.
+   * The time for which it has held the lock. Unset if no coordinator that was asked serves its
+   * session, and for a holder of permits.
    */
   heldFor?: Duration | undefined;
 }

@@ -1,0 +1,92 @@
+//! What a list of locks gets from other coordinators: their waiters, and the client and the time of
+//! the holders whose sessions they serve.
+
+use std::collections::{HashMap, HashSet};
+
+use lockkeeper_coordinator::{Coordinator, LockName};
+
+use super::{
+    convert::whole_millis,
+    convert_admin::{count, proto_kind},
+    pb,
+    viewer::Viewer,
+};
+use crate::fleet::KnownElsewhere;
+
+/// Maximum of names in an answer that calls wait for, and of those that a question contains.
+const NAMES_MAX: usize = 1000;
+
+/// The names that calls wait for here, and those of the holders asked for that have sessions here.
+pub(super) fn known_here(
+    coordinator: &Coordinator,
+    request: &pb::ListLocksRequest,
+    viewer: &Viewer,
+) -> pb::ListLocksResponse {
+    let waited = coordinator.waited_for(&request.prefix, NAMES_MAX);
+    let waited = waited.into_iter().map(|(waited, waiters)| pb::LockSummary {
+        name: waited.name.public().to_owned(),
+        kind: proto_kind(waited.kind).into(),
+        waiter_count: count(waiters),
+        ..pb::LockSummary::default()
+    });
+    let holders = coordinator.holders_here(&names_by_session(coordinator, request));
+    let held = holders.into_iter().map(|seen| pb::LockSummary {
+        name: seen.name.public().to_owned(),
+        holders: vec![pb::Holder {
+            session_digest: seen.session_digest,
+            owner: viewer.owner(&seen.owner),
+            client_name: seen.client_name,
+            held_for: Some(whole_millis(seen.since.elapsed())),
+            ..pb::Holder::default()
+        }],
+        ..pb::LockSummary::default()
+    });
+    pb::ListLocksResponse {
+        locks: waited.chain(held).collect(),
+        ..pb::ListLocksResponse::default()
+    }
+}
+
+/// The names asked for, by the digest of the session. The right to list them was checked by prefix.
+fn names_by_session(
+    coordinator: &Coordinator,
+    request: &pb::ListLocksRequest,
+) -> HashMap<String, HashSet<LockName>> {
+    let mut names: HashMap<String, HashSet<LockName>> = HashMap::new();
+    for lock in request.holders_of.iter().take(NAMES_MAX) {
+        let name = LockName::parse(&lock.name, coordinator.limits()).ok();
+        let Some(name) = name.filter(|name| name.public().starts_with(&request.prefix)) else {
+            continue;
+        };
+        for holder in &lock.holders {
+            let of_session = names.entry(holder.session_digest.clone()).or_default();
+            of_session.insert(name.clone());
+        }
+    }
+    names
+}
+
+/// The holders whose sessions are not served here.
+pub(super) fn unknown_holders(locks: &[pb::LockSummary]) -> Vec<pb::LockSummary> {
+    let is_unknown =
+        |holder: &&pb::Holder| holder.client_name.is_empty() && !holder.session_digest.is_empty();
+    let asked = locks.iter().map(|lock| pb::LockSummary {
+        name: lock.name.clone(),
+        holders: lock.holders.iter().filter(is_unknown).cloned().collect(),
+        ..pb::LockSummary::default()
+    });
+    asked.filter(|lock| !lock.holders.is_empty()).collect()
+}
+
+/// Adds what others know of a lock.
+pub(super) fn complete(lock: &mut pb::LockSummary, known: &KnownElsewhere) {
+    lock.waiter_count += known.waiters_for(&lock.name);
+    for holder in &mut lock.holders {
+        let seen = known.holder(&lock.name, &holder.session_digest, &holder.owner);
+        if let Some(seen) = seen {
+            holder.client_name.clone_from(&seen.client_name);
+            let is_of_lock = holder.mode() != pb::LockMode::Unspecified;
+            holder.held_for = seen.held_for.filter(|_| is_of_lock);
+        }
+    }
+}
