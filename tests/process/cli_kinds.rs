@@ -262,6 +262,7 @@ async fn latches() {
     shell
         .tell(
             "latch wait start => 0 open start count=0
+             latch wait start --must-exist => 1 not closed start: it was never set, or it has opened
              latch set start 2 --ttl 1h => 0 set start count=2
              latch set start 5 => 1 not set start count=2",
         )

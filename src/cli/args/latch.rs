@@ -21,7 +21,8 @@ Examples:
     /// Wait until the latch is open.
     #[command(before_help = "\
 Examples:
-  lockkeeper latch wait workers-ready --wait 5m && ./start.sh")]
+  lockkeeper latch wait workers-ready --wait 5m && ./start.sh
+  lockkeeper latch wait workers-ready --must-exist")]
     Wait(WaitArgs<LatchArgs>),
     /// Show the count and the number of waiters.
     Describe(NameArgs),
@@ -34,6 +35,10 @@ Examples:
 pub struct LatchArgs {
     /// The latch's name.
     pub(crate) name: String,
+    /// Exit with 1 if there is no closed latch of this name at first. One that was never set is as
+    /// open as one that has opened.
+    #[arg(long)]
+    pub(crate) must_exist: bool,
 }
 
 /// See [`LatchCommand::Set`].

@@ -64,8 +64,18 @@ async fn await_open(args: WaitArgs<LatchArgs>) -> Ended {
         wait_timeout: args.wait,
     };
     let mut client = connect(&args.common.server).await?;
-    let events = client.await_latch(request).await.map_err(reading)?;
     let format = args.common.output;
+    if args.hold.must_exist {
+        let request = DescribeLatchRequest { name: name.clone() };
+        let seen = client.describe_latch(short(request)).await;
+        let seen = seen.map_err(reading)?.into_inner();
+        if seen.count == 0 {
+            let text = format!("not closed {name}: it was never set, or it has opened");
+            format.answer(&text, "DescribeLatchResponse", &seen)?;
+            return Ok(exit::NOT_GRANTED);
+        }
+    }
+    let events = client.await_latch(request).await.map_err(reading)?;
     let show = |answer: AwaitLatchResponse| {
         let (text, code) = match &answer.event {
             Some(Event::Opened(_)) => (state(&name, 0), exit::OK),
