@@ -169,8 +169,8 @@ pub struct ListArgs {
     /// What comes first [default: by name; with --output json as the coordinator lists them].
     #[arg(long, value_enum)]
     pub(crate) sort: Option<Sort>,
-    /// Only locks that a holder has held for longer. This is known of sessions of the coordinator
-    /// that is asked only: with several coordinators, ask each of them.
+    /// Only locks that a holder has held for longer. This is known of sessions of the coordinators
+    /// that answer.
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub(crate) held_longer_than: Option<Duration>,
     #[command(flatten)]

@@ -72,7 +72,7 @@ pub(crate) async fn list(args: ListArgs) -> Ended {
     match format {
         Format::Json => lines(format, locks.drain(..))?,
         Format::Text if locks.is_empty() => say(if held_longer_than.is_some() {
-            "no session of this coordinator has held a lock for that long"
+            "no session that is known has held a lock for that long"
         } else {
             "no name is held or waited for"
         }),
