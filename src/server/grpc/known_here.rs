@@ -68,11 +68,17 @@ fn names_by_session(
 
 /// The holders whose sessions are not served here.
 pub(super) fn unknown_holders(locks: &[pb::LockSummary]) -> Vec<pb::LockSummary> {
-    let is_unknown =
-        |holder: &&pb::Holder| holder.client_name.is_empty() && !holder.session_digest.is_empty();
+    let unknown = |holder: &pb::Holder| {
+        let is_unknown = holder.client_name.is_empty() && !holder.session_digest.is_empty();
+        is_unknown.then(|| pb::Holder {
+            session_digest: holder.session_digest.clone(),
+            owner: holder.owner.clone(),
+            ..pb::Holder::default()
+        })
+    };
     let asked = locks.iter().map(|lock| pb::LockSummary {
         name: lock.name.clone(),
-        holders: lock.holders.iter().filter(is_unknown).cloned().collect(),
+        holders: lock.holders.iter().filter_map(unknown).collect(),
         ..pb::LockSummary::default()
     });
     asked.filter(|lock| !lock.holders.is_empty()).collect()
