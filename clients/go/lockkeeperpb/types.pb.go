@@ -433,8 +433,8 @@ type Holder struct {
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The number of holds not yet released; in a LockSummary of a semaphore, the number of permits.
 	HoldCount uint32 `protobuf:"varint,3,opt,name=hold_count,json=holdCount,proto3" json:"hold_count,omitempty"`
-	// The name that the client gave when it opened its session. Empty if no coordinator that was asked
-	// serves the session.
+	// The name that the client gave when it opened its session. Empty if no coordinator that was
+	// asked serves the session.
 	ClientName string `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
 	// The mode in which the owner holds the lock. A writer that reads as well is listed twice.
 	// Unspecified for a holder of permits.

@@ -75,8 +75,8 @@ pub struct Holder {
     /// The number of holds not yet released; in a LockSummary of a semaphore, the number of permits.
     #[prost(uint32, tag = "3")]
     pub hold_count: u32,
-    /// The name that the client gave when it opened its session. Empty if no coordinator that was asked
-    /// serves the session.
+    /// The name that the client gave when it opened its session. Empty if no coordinator that was
+    /// asked serves the session.
     #[prost(string, tag = "4")]
     pub client_name: ::prost::alloc::string::String,
     /// The mode in which the owner holds the lock. A writer that reads as well is listed twice.

@@ -10,7 +10,7 @@ async fn hand_on() {
 
 const ROWS: &[Row] = &[
     (
-        "the next one has it with a token and a lease of its own, and nobody is told",
+        "the next owner gets a new token and its own lease, and no message is published",
         "acquire x 100s
          hand_on x y 200s => T2
          state => lock{y=1}/200s counter=T2/1000s
@@ -140,7 +140,7 @@ const SEEN: &[Row] = &[
          state => lock{x=2}/100s counter=T2/1000s",
     ),
     (
-        "a counter that somebody else has raised",
+        "another client has raised the counter",
         "native
          acquire s#1:0 100s known=0
          SET counter 4000000000000000 PX 1000000

@@ -198,7 +198,7 @@ impl Several {
     }
 
     async fn release(&mut self, node: &Arc<Node>) {
-        // A client without a session names the owner, whoever has made it.
+        // A sessionless client sends the owner, also one that the coordinator made.
         let owner = match &self.owner.session {
             Some(_) => self.owner.clone(),
             None => Owner::sessionless(&self.owner.label, &self.world.limits).unwrap(),

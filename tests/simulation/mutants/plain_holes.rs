@@ -99,7 +99,7 @@ pub(super) const PLAIN_HOLES: [Hole; 16] = [
         put: "  if true then",
     },
     Hole {
-        name: "a last release of several locks tells nobody",
+        name: "a last release of several locks publishes nothing",
         scripts: &[&MULTI_RELEASE],
         taken: "      call('publish', KEYS[at + 2], '0')\n",
         put: "",

@@ -169,8 +169,8 @@ export interface Holder {
   /** The number of holds not yet released; in a LockSummary of a semaphore, the number of permits. */
   holdCount: number;
   /**
-   * The name that the client gave when it opened its session. Empty if no coordinator that was asked
-   * serves the session.
+   * The name that the client gave when it opened its session. Empty if no coordinator that was
+   * asked serves the session.
    */
   clientName: string;
   /**
