@@ -127,15 +127,11 @@ async fn locks(
         page.page_size,
         &page.page_token,
     );
-    let listed = listed.await.map_err(|error| Failure::of(&error))?;
-    let mut locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
-    let asked = elsewhere::unknown_holders(&locks);
-    let forwarded = caller.forwarded();
-    let known = admin.fleet.knowledge(&forwarded, &page.prefix, asked).await;
-    for lock in &mut locks {
-        elsewhere::complete(lock, &known);
-    }
-    let unasked = known.unasked.iter().map(elsewhere::unasked);
+    let mut listed = listed.await.map_err(|error| Failure::of(&error))?;
+    let (forwarded, locks) = (caller.forwarded(), &mut listed.locks);
+    let unasked = admin.fleet.complete(&forwarded, &page.prefix, locks).await;
+    let unasked = unasked.iter().map(elsewhere::unasked);
+    let locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
     Ok(Json(json!({
         "locks": locks,
         "nextPageToken": listed.next,

@@ -4,6 +4,7 @@
 
 mod connect;
 mod forwarded;
+mod lists;
 mod peers;
 mod questions;
 mod watch;
@@ -15,6 +16,6 @@ pub use self::{
 pub(crate) use self::{
     forwarded::{Forwarded, ON_BEHALF},
     peers::{ANSWERED_BY, Asked},
-    questions::{KnownElsewhere, in_order},
+    questions::in_order,
     watch::named,
 };

@@ -1,7 +1,5 @@
 //! What the other coordinators are asked.
 
-use std::collections::HashMap;
-
 use lockkeeper_api::pb;
 
 use serde_json::Value;
@@ -14,16 +12,6 @@ use super::{
 
 /// The longest history of a coordinator is shorter.
 const PAGE_BYTES_MAX: usize = 16 << 20;
-
-/// What only the other coordinators know of the locks of a list.
-pub(crate) struct KnownElsewhere {
-    /// The number of their waiters, by name.
-    waiters: HashMap<String, u32>,
-    /// The holders with sessions there, by name and digest of the session.
-    holders: HashMap<(String, String), Vec<pb::Holder>>,
-    /// The coordinators that said nothing.
-    pub(crate) unasked: Vec<pb::UnaskedCoordinator>,
-}
 
 // === impl Fleet ===
 
@@ -45,39 +33,6 @@ impl Fleet {
             answers: answers.collect(),
             unasked,
         }
-    }
-
-    /// What the other coordinators know of the names with this beginning, and of these holders.
-    pub(crate) async fn knowledge(
-        &self,
-        forwarded: &Forwarded,
-        prefix: &str,
-        holders_of: Vec<pb::LockSummary>,
-    ) -> KnownElsewhere {
-        let request = pb::ListLocksRequest {
-            prefix: prefix.to_owned(),
-            waited_for_here: true,
-            holders_of,
-            ..pb::ListLocksRequest::default()
-        };
-        let call = |mut client: Client| {
-            let request = forwarded.request(request.clone());
-            async move { client.list_locks(request).await }
-        };
-        let Asked { answers, unasked } = self.ask(forwarded, call).await;
-        let mut known = KnownElsewhere {
-            waiters: HashMap::new(),
-            holders: HashMap::new(),
-            unasked,
-        };
-        for lock in answers.into_iter().flat_map(|(_, answer)| answer.locks) {
-            for holder in lock.holders {
-                let key = (lock.name.clone(), holder.session_digest.clone());
-                known.holders.entry(key).or_default().push(holder);
-            }
-            *known.waiters.entry(lock.name).or_default() += lock.waiter_count;
-        }
-        known
     }
 
     /// The same page of the sessions of each other coordinator; the sessions name it.
@@ -164,25 +119,6 @@ impl Fleet {
     }
 }
 
-// === impl KnownElsewhere ===
-
-impl KnownElsewhere {
-    /// The number of their waiters for this name.
-    pub(crate) fn waiters_for(&self, name: &str) -> u32 {
-        self.waiters.get(name).copied().unwrap_or_default()
-    }
-
-    /// A holder with this session and owner. Owners of other callers may be shown as digests, so a
-    /// session's only holder is taken for it.
-    pub(crate) fn holder(&self, name: &str, session: &str, owner: &str) -> Option<&pb::Holder> {
-        let holders = self.holders.get(&(name.to_owned(), session.to_owned()))?;
-        match holders.as_slice() {
-            [only] => Some(only),
-            several => several.iter().find(|it| it.owner == owner),
-        }
-    }
-}
-
 /// A session that is not there is an answer, too.
 fn none_ended(status: Status) -> Result<Response<pb::EndSessionResponse>, Status> {
     if status.code() != Code::NotFound {
@@ -211,29 +147,6 @@ pub(crate) fn in_order<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_holder_is_known_by_its_owner_or_as_the_only_one_of_its_session() {
-        let holder = |owner: &str| pb::Holder {
-            owner: owner.to_owned(),
-            client_name: format!("client of {owner}"),
-            ..pb::Holder::default()
-        };
-        let key = |name: &str| (name.to_owned(), "s".to_owned());
-        let known = KnownElsewhere {
-            waiters: HashMap::new(),
-            holders: HashMap::from([
-                (key("one"), vec![holder("digest")]),
-                (key("two"), vec![holder("x"), holder("y")]),
-            ]),
-            unasked: Vec::new(),
-        };
-        let client = |name, owner| Some(known.holder(name, "s", owner)?.client_name.as_str());
-        assert_eq!(client("one", "label"), Some("client of digest"));
-        assert_eq!(client("two", "y"), Some("client of y"));
-        assert_eq!(client("two", "z"), None);
-        assert_eq!(client("three", "x"), None);
-    }
 
     #[test]
     fn a_page_ends_where_the_first_of_its_parts_ends() {

@@ -27,7 +27,7 @@ use super::{
     call::Calls,
     convert::{self, whole_millis},
     convert_admin::{contended_name, count, listed_lock, listed_session, sessions_of, watched},
-    known_here::{complete, known_here, unknown_holders},
+    known_here::known_here,
     pb,
     status::{not_admin, not_admin_of_sessions, status},
     viewer::Viewer,
@@ -190,23 +190,22 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             request.page_size as usize,
             &request.page_token,
         );
-        let page = audited(&asked, page.await)?;
+        let mut page = audited(&asked, page.await)?;
+        let unasked = if request.fleet {
+            let complete = self
+                .fleet
+                .complete(&forwarded, &request.prefix, &mut page.locks);
+            complete.await
+        } else {
+            Vec::new()
+        };
         let viewer = self.viewer(&caller);
         let locks = page.locks.into_iter();
-        let mut answer = pb::ListLocksResponse {
+        let answer = pb::ListLocksResponse {
             locks: locks.map(|seen| listed_lock(seen, &viewer)).collect(),
             next_page_token: page.next.unwrap_or_default(),
-            unasked: Vec::new(),
+            unasked,
         };
-        if request.fleet {
-            let asked = unknown_holders(&answer.locks);
-            let known = self.fleet.knowledge(&forwarded, &request.prefix, asked);
-            let known = known.await;
-            for lock in &mut answer.locks {
-                complete(lock, &known);
-            }
-            answer.unasked = known.unasked;
-        }
         Ok(self.answer(answer))
     }
 

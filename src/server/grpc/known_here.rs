@@ -1,5 +1,5 @@
-//! What a list of locks gets from other coordinators: their waiters, and the client and the time of
-//! the holders whose sessions they serve.
+//! What the other coordinators ask for their lists of locks: the waiters here, and the client and
+//! the time of the holders whose sessions are served here.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,6 @@ use super::{
     pb,
     viewer::Viewer,
 };
-use crate::fleet::KnownElsewhere;
 
 /// Maximum of names in an answer that calls wait for, and of those that a question contains.
 const NAMES_MAX: usize = 1000;
@@ -64,35 +63,4 @@ fn names_by_session(
         }
     }
     names
-}
-
-/// The holders whose sessions are not served here.
-pub(super) fn unknown_holders(locks: &[pb::LockSummary]) -> Vec<pb::LockSummary> {
-    let unknown = |holder: &pb::Holder| {
-        let is_unknown = holder.client_name.is_empty() && !holder.session_digest.is_empty();
-        is_unknown.then(|| pb::Holder {
-            session_digest: holder.session_digest.clone(),
-            owner: holder.owner.clone(),
-            ..pb::Holder::default()
-        })
-    };
-    let asked = locks.iter().map(|lock| pb::LockSummary {
-        name: lock.name.clone(),
-        holders: lock.holders.iter().filter_map(unknown).collect(),
-        ..pb::LockSummary::default()
-    });
-    asked.filter(|lock| !lock.holders.is_empty()).collect()
-}
-
-/// Adds what others know of a lock.
-pub(super) fn complete(lock: &mut pb::LockSummary, known: &KnownElsewhere) {
-    lock.waiter_count += known.waiters_for(&lock.name);
-    for holder in &mut lock.holders {
-        let seen = known.holder(&lock.name, &holder.session_digest, &holder.owner);
-        if let Some(seen) = seen {
-            holder.client_name.clone_from(&seen.client_name);
-            let is_of_lock = holder.mode() != pb::LockMode::Unspecified;
-            holder.held_for = seen.held_for.filter(|_| is_of_lock);
-        }
-    }
 }

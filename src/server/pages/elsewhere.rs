@@ -1,14 +1,13 @@
 //! What other coordinators have answered, as the same JSON as what is known here.
 
 use lockkeeper_api::pb::{
-    Holder, LockMode, LockSummary, SessionPhase, SessionSummary, UnaskedCoordinator, WatchDelta,
-    WatchEvent, WatchSnapshot, watch_response,
+    LockMode, SessionPhase, SessionSummary, UnaskedCoordinator, WatchDelta, WatchEvent,
+    WatchSnapshot, watch_response,
 };
 use prost_types::Duration;
 use serde_json::{Value, json};
 
 use super::json::millis;
-use crate::fleet::KnownElsewhere;
 
 pub(crate) fn session(seen: &SessionSummary) -> Value {
     let address = Some(&seen.peer_address).filter(|address| !address.is_empty());
@@ -33,43 +32,6 @@ pub(crate) fn unasked(coordinator: &UnaskedCoordinator) -> Value {
         "version": coordinator.version,
         "reason": coordinator.reason,
     })
-}
-
-/// The holders of a list whose sessions are not served here, as others are asked for them.
-pub(crate) fn unknown_holders(locks: &[Value]) -> Vec<LockSummary> {
-    let asked = locks.iter().filter_map(|lock| {
-        let holders = lock["holders"].as_array()?.iter();
-        let unknown = holders
-            .filter(|it| it["clientName"] == "")
-            .filter_map(|it| {
-                Some(Holder {
-                    session_digest: it["sessionDigest"].as_str()?.to_owned(),
-                    owner: it["owner"].as_str()?.to_owned(),
-                    ..Holder::default()
-                })
-            });
-        Some(LockSummary {
-            name: lock["name"].as_str()?.to_owned(),
-            holders: unknown.collect(),
-            ..LockSummary::default()
-        })
-    });
-    asked.filter(|lock| !lock.holders.is_empty()).collect()
-}
-
-/// Adds what others know of a lock of a list.
-pub(crate) fn complete(lock: &mut Value, known: &KnownElsewhere) {
-    let name = lock["name"].as_str().unwrap_or_default().to_owned();
-    let waiters = lock["waiterCount"].as_u64().unwrap_or_default();
-    lock["waiterCount"] = (waiters + u64::from(known.waiters_for(&name))).into();
-    for holder in lock["holders"].as_array_mut().into_iter().flatten() {
-        let text = |field: &str| holder[field].as_str().unwrap_or_default();
-        let seen = known.holder(&name, text("sessionDigest"), text("owner"));
-        if let Some(seen) = seen {
-            holder["clientName"] = seen.client_name.as_str().into();
-            holder["heldForMs"] = millis_of(seen.held_for.as_ref()).into();
-        }
-    }
 }
 
 /// The name and data of an event of another coordinator.
