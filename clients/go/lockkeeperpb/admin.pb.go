@@ -231,9 +231,9 @@ type ListLocksRequest struct {
 	// these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
 	// store is not asked.
 	WaitedForHere bool `protobuf:"varint,5,opt,name=waited_for_here,json=waitedForHere,proto3" json:"waited_for_here,omitempty"`
-	// With `waited_for_here`: holders, by their `session_digest`, that the answer is to contain as well
-	// if the queried coordinator serves their sessions, each with its `owner`, `client_name` and
-	// `held_for`. At most 1,000 locks, each with its name.
+	// With `waited_for_here`: holders, by their `session_digest`, that the answer is to contain as
+	// well if the queried coordinator serves their sessions, each with its `owner`, `client_name`
+	// and `held_for`. At most 1,000 locks, each with its name.
 	HoldersOf     []*LockSummary `protobuf:"bytes,6,rep,name=holders_of,json=holdersOf,proto3" json:"holders_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -283,9 +283,9 @@ pub struct ListLocksRequest {
     /// store is not asked.
     #[prost(bool, tag = "5")]
     pub waited_for_here: bool,
-    /// With `waited_for_here`: holders, by their `session_digest`, that the answer is to contain as well
-    /// if the queried coordinator serves their sessions, each with its `owner`, `client_name` and
-    /// `held_for`. At most 1,000 locks, each with its name.
+    /// With `waited_for_here`: holders, by their `session_digest`, that the answer is to contain as
+    /// well if the queried coordinator serves their sessions, each with its `owner`, `client_name`
+    /// and `held_for`. At most 1,000 locks, each with its name.
     #[prost(message, repeated, tag = "6")]
     pub holders_of: ::prost::alloc::vec::Vec<LockSummary>,
 }

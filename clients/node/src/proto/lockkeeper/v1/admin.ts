@@ -89,9 +89,9 @@ export interface ListLocksRequest {
    */
   waitedForHere: boolean;
   /**
-   * With `waited_for_here`: holders, by their `session_digest`, that the answer is to contain as well
-   * if the queried coordinator serves their sessions, each with its `owner`, `client_name` and
-   * `held_for`. At most 1,000 locks, each with its name.
+   * With `waited_for_here`: holders, by their `session_digest`, that the answer is to contain as
+   * well if the queried coordinator serves their sessions, each with its `owner`, `client_name`
+   * and `held_for`. At most 1,000 locks, each with its name.
    */
   holdersOf: LockSummary[];
 }
