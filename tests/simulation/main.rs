@@ -44,8 +44,8 @@ const SEEDS: u64 = 2000;
 /// Within so many seeds a breakage has to be found.
 const MUTANT_SEEDS: u64 = 1500;
 
-/// Seeds that have shown something rare, as fuzzers keep a corpus: they are tried after the first
-/// few. Once plans are drawn differently, they are seeds as all others.
+/// Seeds that found a rare violation before, as in a fuzzer's corpus. They run after the first few.
+/// If plans are drawn differently, they are as good as any others.
 const CORPUS: [u64; 14] = [
     62, 82, 110, 128, 197, 234, 245, 253, 259, 278, 593, 673, 848, 1381,
 ];

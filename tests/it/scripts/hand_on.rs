@@ -94,10 +94,10 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// By a caller that has seen the counter a moment ago, of fields that name grants and of others.
+/// The caller has seen the counter a moment ago. Fields name grants, or do not.
 const SEEN: &[Row] = &[
     (
-        "the next one has it with a token and a lease of its own, and nobody is told",
+        "the same by a counter that was seen",
         "native
          acquire x 100s known=0 => granted 1 T1 100s
          hand_on x y 200s serial=T1 => T2

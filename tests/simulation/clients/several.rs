@@ -1,5 +1,5 @@
-//! A client that takes several locks at once, each time as a new owner: one without a session, or
-//! the only one of a session, whose locks are not watched all the same.
+//! A client that acquires several locks at once, each time as a new owner, with or without a
+//! session. Its grants have leases of their own, so they are not watched.
 
 use std::{sync::Arc, time::Duration};
 
@@ -62,36 +62,30 @@ pub(crate) async fn several_client(world: World, number: u64) {
     }
 }
 
-/// One that the client names, one that the coordinator makes, of which it knows that it is new, or
-/// that of a session, of which it knows the grants.
+/// An owner that the client names, that the coordinator makes and so knows to be new, or of a
+/// session, whose grants it knows.
 fn some_owner(world: &World, node: &Node, label: u32, dice: &mut Dice) -> (Owner, Option<Stream>) {
-    let name = LockName::parse(world.ledger.names()[0], &world.limits).unwrap();
-    match dice.random_range(0..3) {
-        0 => {
-            let id = RequestId::parse(&label.to_string(), &world.limits).unwrap();
-            (Owner::made(&name, id.as_ref()), None)
-        }
-        1 => {
-            let lease = Lease::new(world.plan.lease_max(), &world.limits).unwrap();
-            let (account, client) = (Account::default(), "several".to_owned());
-            let opened = node
-                .coordinator
-                .open(account, Some(lease), client, OnDisconnect::Keep);
-            match opened {
-                Ok(opened) => {
-                    let session = opened.stream.id().clone();
-                    let owner = Owner::in_session(session, "", &world.limits).unwrap();
-                    (owner, Some(opened.stream))
-                }
-                Err(_) => (named(world, label), None),
-            }
-        }
-        _ => (named(world, label), None),
+    let kind = dice.random_range(0..3);
+    if kind == 0 {
+        let name = LockName::parse(world.ledger.names()[0], &world.limits).unwrap();
+        let id = RequestId::parse(&label.to_string(), &world.limits).unwrap();
+        return (Owner::made(&name, id.as_ref()), None);
     }
-}
-
-fn named(world: &World, label: u32) -> Owner {
-    Owner::sessionless(&format!("owner-{label}"), &world.limits).unwrap()
+    let lease = Lease::new(world.plan.lease_max(), &world.limits).unwrap();
+    let open = || {
+        let (account, client) = (Account::default(), "several".to_owned());
+        node.coordinator
+            .open(account, Some(lease), client, OnDisconnect::Keep)
+    };
+    if kind == 1
+        && let Ok(opened) = open()
+    {
+        let session = opened.stream.id().clone();
+        let owner = Owner::in_session(session, "", &world.limits).unwrap();
+        return (owner, Some(opened.stream));
+    }
+    let owner = Owner::sessionless(&format!("owner-{label}"), &world.limits);
+    (owner.unwrap(), None)
 }
 
 fn some_locks(world: &World, dice: &mut Dice) -> Vec<(Name, Mode)> {
