@@ -1,5 +1,6 @@
 -- Sends a message to the coordinators of a lock's holders. It may be missed, so it is repeated until
--- they have answered (holders_reached.lua).
+-- they have answered (holders_reached.lua). Without holders it is for all coordinators, and nobody
+-- answers.
 --
 -- KEYS: 1 holders that were reached
 -- ARGV: 1 channel, 2 message, 3 and following: the holders

@@ -1,4 +1,4 @@
--- Gives the last hold of an exclusive lock to somebody else, who waits for it: a release and an
+-- Gives the last hold of an exclusive lock to another owner, which waits for it: a release and an
 -- acquire, and the lock is free at no moment between them.
 --
 -- KEYS: 1 lock, 2 fencing counter

@@ -12,7 +12,7 @@
 --                                                         page is 0 after the last
 --          {5, permits given back, available, 0}  the same, as answer to a repeat; the second
 --                                                 number is that of now
---          {0, 1}  not the owner of one of them: somebody else has it
+--          {0, 1}  not the owner of one of them: another owner has it
 --          {0, 2}  not the owner of one of them: its lease has ended, or it was given back
 --          {0, 3}  the owner has none
 --          {3}     the request id was used for something else

@@ -6,7 +6,7 @@
 -- Returns: {the store's clock in microseconds, then for each grant one number:
 --           lease ms   renewed
 --           -1         the lease of one of its permits has ended, or it was given back
---           -2         somebody else has one of them}
+--           -2         another owner has one of them}
 -- Publishes: nothing
 
 local micros = now_micros()

@@ -1,5 +1,6 @@
 -- Raises the fencing counter of a read/write lock to what other stores know to be the last writer's
--- token, if the owner holds it for reading here. While somebody writes the counter is that grant's.
+-- token, if the owner holds it for reading here. While a writer holds it, the counter is that
+-- grant's.
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 prefix of the owner's hold keys
 -- ARGV: 1 owner, 2 token, 3 time to live of an idle counter ms

@@ -25,8 +25,8 @@ type Leadership struct {
 }
 
 // Campaign waits until this candidate leads, and proclaims its value: at most 1024 bytes, without
-// control characters. Candidates lead in order of arrival. The options are those of [Client.Lock],
-// but for [WithMode].
+// control characters. Candidates lead in order of arrival, but for those that are [WithPreferred].
+// The options are those of [Client.Lock], but for [WithMode].
 //
 // It fails like [Client.Lock], or with a [*RefusedError], which is an [ErrLost] if the leadership
 // was lost before the value was proclaimed. Nothing is held then.

@@ -95,6 +95,36 @@ func TestAnElection(t *testing.T) {
 	}
 }
 
+func TestAPreferredCandidateComesFirst(t *testing.T) {
+	url := startCoordinator(t).url()
+	client := dial(t, url)
+	campaign := func(options ...lockkeeper.AcquireOption) <-chan *lockkeeper.Leadership {
+		other := dial(t, url).Election("e")
+		led := make(chan *lockkeeper.Leadership, 1)
+		go func() {
+			leadership, err := other.Campaign(t.Context(), "other", options...)
+			if err != nil {
+				t.Error(err)
+			}
+			led <- leadership
+		}()
+		return led
+	}
+	first, err := client.Election("e").Campaign(t.Context(), "first")
+	check(t, err)
+	waits := campaign()
+	eventually(t, "a candidate waits", func() bool {
+		state, err := client.Describe(t.Context(), "e")
+		check(t, err)
+		return state.Waiters == 1
+	})
+	preferred := campaign(lockkeeper.WithPreferred())
+	receive(t, "the request", first.YieldRequested())
+	check(t, first.Resign(t.Context()))
+	check(t, receive(t, "the preferred leader", preferred).Resign(t.Context()))
+	check(t, receive(t, "the last leader", waits).Resign(t.Context()))
+}
+
 func TestACampaignThatEndsLeavesNoCandidate(t *testing.T) {
 	client := dial(t, startCoordinator(t).url())
 	election := client.Election("e")

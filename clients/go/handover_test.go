@@ -118,7 +118,8 @@ func TestWhatCannotBeHandedOver(t *testing.T) {
 	isRefused(t, err, "INVALID_WITHIN", "")
 	for _, option := range []lockkeeper.AcquireOption{
 		lockkeeper.WithHoldAtLeast(time.Second), lockkeeper.WithLockDelay(time.Second),
-		lockkeeper.WithEndOnDeadlock(), lockkeeper.WithWaitTimeout(time.Second),
+		lockkeeper.WithEndOnDeadlock(), lockkeeper.WithPreferred(),
+		lockkeeper.WithWaitTimeout(time.Second),
 	} {
 		_, err = client.Claim(t.Context(), "c", "ticket", option)
 		isMisconfigured(t, err)

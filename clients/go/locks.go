@@ -40,6 +40,7 @@ func (c *Client) Lock(ctx context.Context, name string, options ...AcquireOption
 			Name: name, Mode: o.pbMode(), Owner: o.owner, Lease: o.pbLease(),
 			MinReplicaAcks: o.replicas, Note: o.note.pb(), HoldAtLeast: optional(o.holdAtLeast),
 			LockDelay: optional(o.lockDelay), EndOnDeadlock: o.endOnDeadlock,
+			Preferred: o.preferred,
 		}}}
 	})
 }

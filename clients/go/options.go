@@ -125,6 +125,7 @@ type acquireOptions struct {
 	holdAtLeast   time.Duration
 	lockDelay     time.Duration
 	endOnDeadlock bool
+	preferred     bool
 }
 
 // WithMode sets the mode in which to hold a lock. The default is [Exclusive].
@@ -184,6 +185,14 @@ func WithEndOnDeadlock() AcquireOption {
 	return func(o *acquireOptions) { o.endOnDeadlock = true }
 }
 
+// WithPreferred makes the wait for one lock in the mode [Fair] come before the other waiters: it
+// becomes the first in line, and the holder is asked to yield, unless it was preferred itself. See
+// [Grant.YieldRequested]. Of several that wait, the last to arrive is the first. A try does not
+// wait, so it has no effect there.
+func WithPreferred() AcquireOption {
+	return func(o *acquireOptions) { o.preferred = true }
+}
+
 func newAcquireOptions(options []AcquireOption) (*acquireOptions, error) {
 	it := &acquireOptions{}
 	for _, option := range options {
@@ -219,6 +228,8 @@ func (o *acquireOptions) check(request *pb.SessionRequest) error {
 		return misconfigured("lock delay", "it is for a single lock")
 	case o.endOnDeadlock && !canDeadlock:
 		return misconfigured("end on deadlock", "it is for waits for locks")
+	case o.preferred && !isOneLock:
+		return misconfigured("preferred", "it is for a single lock")
 	}
 	return nil
 }

@@ -167,8 +167,9 @@ func TestOptionsThatHaveNoEffectAreRefused(t *testing.T) {
 	_, several := client.LockAll(t.Context(), []string{"a", "b"}, least)
 	_, permits := client.Semaphore("s").TryAcquire(t.Context(), 1, least)
 	_, deadlock := client.Semaphore("s").Acquire(t.Context(), 1, end)
+	_, preferred := client.LockAll(t.Context(), []string{"a", "b"}, lockkeeper.WithPreferred())
 	_, negative := client.Lock(t.Context(), "a", lockkeeper.WithHoldAtLeast(-1))
-	for _, err := range []error{several, permits, deadlock, negative} {
+	for _, err := range []error{several, permits, deadlock, preferred, negative} {
 		var wrong *lockkeeper.MisconfiguredError
 		if !errors.As(err, &wrong) {
 			t.Fatalf("%v", err)

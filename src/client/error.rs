@@ -168,7 +168,7 @@ fn describe(status: &Status) -> String {
 pub fn why_lost(reason: LostReason, detail: &str) -> String {
     let known = [
         (LostReason::Expired, "its lease ran out"),
-        (LostReason::TakenOver, "somebody else holds it"),
+        (LostReason::TakenOver, "another owner holds it"),
         (
             LostReason::StoreUnreachable,
             "the store could not be reached in time",

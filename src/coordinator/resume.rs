@@ -8,7 +8,7 @@ use std::{
 
 use lockkeeper_access::Account;
 use lockkeeper_store::script::{
-    CallError, Mode, Note, Ownership, PermitId, PermitRenewal, Renewal,
+    CallError, Mode, Moved, Note, Ownership, PermitId, PermitRenewal, Renewal,
 };
 use tokio::time::Instant;
 
@@ -125,6 +125,7 @@ impl Coordinator {
         let reasons = core.why_all_gone(&checked).await;
         let known = core.sessions.get(id).ok();
         let resumed = known.and_then(|session| Stream::new(core, session));
+        let is_new = resumed.is_none();
         let stream = if let Some(stream) = resumed {
             stream
         } else {
@@ -134,8 +135,7 @@ impl Coordinator {
             Stream::new(core, session).ok_or(Error::SessionNotFound)?
         };
         let session = Arc::clone(&stream.session);
-        let generation = issue.map_or(0, |it| it.generation).saturating_add(1);
-        session.generation.fetch_max(generation, Ordering::Relaxed);
+        core.count_resume(&session, issue, is_new);
         let known = session.grants();
         session.forget_losses();
         let kept = core.take_over(&session, checked, reasons)?;
@@ -157,6 +157,48 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
+    /// Counts a resume, and tells of it if another coordinator may have the session, too: it is new
+    /// here, or its token is from elsewhere.
+    fn count_resume(self: &Arc<Self>, session: &Session, issue: Option<Issue>, is_new: bool) {
+        let generation = issue.map_or(0, |it| it.generation).saturating_add(1);
+        let before = session.generation.fetch_max(generation, Ordering::Relaxed);
+        if is_new || generation > before.saturating_add(1) {
+            self.tell_moved(session, generation);
+        }
+    }
+
+    /// Tells the coordinator that had the session so far: its stream there may be broken without a
+    /// sign, and what it still waits for would be granted to nobody. If the message is missed, the
+    /// end of that stream is noticed later.
+    fn tell_moved(self: &Arc<Self>, session: &Session, generation: u32) {
+        let moved = Moved {
+            session: session.id.as_str().to_owned(),
+            generation,
+        };
+        let (core, lease) = (Arc::clone(self), session.lease);
+        self.tasks.spawn("moved", async move {
+            let (channel, prefix) = (&core.holders_channel, &core.config.limits.key_prefix);
+            let tell = || core.scripts.tell_moved(channel, prefix, &moved);
+            core.until_answered(lease, tell).await;
+        });
+    }
+
+    /// Another coordinator has resumed a session.
+    pub(crate) fn on_moved(&self, moved: &Moved) {
+        let id = SessionId::parse(&moved.session);
+        let Some(session) = id.and_then(|id| self.sessions.get(&id).ok()) else {
+            return;
+        };
+        // Such a session is never resumed elsewhere.
+        if session.on_disconnect == OnDisconnect::Release {
+            return;
+        }
+        if session.end_if_moved(&self.deadlines, moved.generation) {
+            self.sessions.remove(&session);
+            tracing::debug!(session = %session.id.digest(), "session resumed elsewhere");
+        }
+    }
+
     /// A resume token of the session that is issued now.
     pub(crate) fn resume_token(&self, session: &Session) -> Vec<u8> {
         let claims = Claims {

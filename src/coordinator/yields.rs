@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::{Account, Counted, Quota};
-use lockkeeper_store::script::ToHolders;
+use lockkeeper_store::script::{Moved, ToHolders};
 use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Instant, sleep, sleep_until},
@@ -50,6 +50,8 @@ pub struct RequestYield {
     /// If the lock is taken away at the end, how long it stays closed then, unless its former
     /// holders acknowledge; at most for the lease that is left.
     pub preempt: Option<Duration>,
+    /// The owner that is to have the lock, which is not asked if it has the lock by now.
+    pub for_owner: Option<Owner>,
     /// The account that it counts for while it stands.
     pub account: Account,
 }
@@ -119,7 +121,9 @@ impl Core {
         let permit = permit.map_err(|_full| Error::LimitReached(Limit::Waiters))?;
         let counted = request.account.count(Quota::Waiters, 1)?;
         let until = Instant::now() + request.within;
-        let seen = look(self, &request.name, ASKED_MAX).await?;
+        let mut seen = look(self, &request.name, ASKED_MAX).await?;
+        seen.holders
+            .retain(|it| Some(&it.owner) != request.for_owner.as_ref());
         let holders = seen.holders.iter().map(|it| it.owner.field().to_owned());
         let mut standing = Standing {
             core: Arc::clone(self),
@@ -166,8 +170,12 @@ impl Core {
         Ok(answer)
     }
 
-    /// Follows a message to the coordinators of holders.
+    /// Follows a message from another coordinator.
     pub(crate) fn on_message(self: &Arc<Self>, message: &[u8]) {
+        if let Some(moved) = Moved::parse(message) {
+            self.on_moved(&moved);
+            return;
+        }
         let Some(message) = ToHolders::parse(message) else {
             return;
         };

@@ -4,7 +4,7 @@
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use futures::future::join;
+use futures::future::{join, join_all};
 use lockkeeper_access::Access;
 use lockkeeper_base::{metrics::Registrar, tasks::spawn_detached};
 use lockkeeper_coordinator::Coordinator;
@@ -99,7 +99,7 @@ async fn serve_on(
     let Security { access, tls } =
         Security::read(&settings, memory).map_err(|(key, problem)| misconfigured(key, &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
-    let coordinator = start(&settings, &connections)?;
+    let coordinator = start(&settings, &connections).await?;
     let reloaded = Reloaded {
         access: access.clone(),
         tls,
@@ -322,7 +322,7 @@ fn stores(settings: &Settings) -> Vec<String> {
     }
 }
 
-fn start(settings: &Settings, metrics: &host::Metrics) -> anyhow::Result<Coordinator> {
+async fn start(settings: &Settings, metrics: &host::Metrics) -> anyhow::Result<Coordinator> {
     let store = &settings.store;
     let config = coordinator_config(settings);
     if store.quorum.is_empty() {
@@ -342,6 +342,10 @@ fn start(settings: &Settings, metrics: &host::Metrics) -> anyhow::Result<Coordin
             .with_context(|| format!("store.quorum: {name}"))?;
         members.push((name, connected));
     }
+    // A member's time limit is meant for its answers. Connecting may take longer, and the first
+    // callers would be told that no store answers.
+    let attempts = members.iter().map(|(_, (host, _))| host.first_attempt());
+    let _ = tokio::time::timeout(store.connect_timeout, join_all(attempts)).await;
     Ok(Coordinator::start_on_quorum(config, members))
 }
 

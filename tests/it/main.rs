@@ -29,6 +29,7 @@ mod idempotency;
 mod latch;
 mod lock_delay;
 mod lock_watch;
+mod moved;
 mod multi;
 mod notes;
 mod permits;

@@ -16,7 +16,8 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     cluster::{Cluster, MASTERS},
-    redis_server::{RedisServer, RefusingPort, eventually},
+    redis_server::{RedisServer, eventually},
+    refusing_port::RefusingPort,
     steps::secs,
 };
 

@@ -7,7 +7,7 @@
 
 use lockkeeper_testkit::{
     client, cluster, coordinator, counters, fake_redis, heartbeat, modes, quorum as quorum_members,
-    redis_server, sentinels, several, stores, tcp_proxy,
+    redis_server, refusing_port, sentinels, several, stores, tcp_proxy,
 };
 
 mod redisson_client;

@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use lockkeeper_api::pb::{self, LockMode, session_response::Response};
 use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
+use tokio::{net::TcpStream, time::Instant};
 use tonic::Code;
 
 use crate::{
     client::{expect_status, reason, std_duration, try_request},
-    coordinator::{Coordinator, Settings},
+    coordinator::{Coordinator, Settings, client_at},
     counters::{Latch, Semaphore},
     quorum_members::Quorum,
     redis_server::{RedisServer, eventually},
@@ -19,6 +20,7 @@ use crate::{
         PROMPT, expect_no_trace, judged_by_time, lost_after_risk, millis, open_with_lease,
         released_to, secs, since, timed_wait,
     },
+    tcp_proxy::TcpProxy,
 };
 
 const ALL: [usize; 5] = [0, 1, 2, 3, 4];
@@ -280,6 +282,37 @@ async fn what_a_quorum_cannot_keep_honest_is_refused_by_name() {
     coordinator
         .until_logged("fair locks, semaphores, latches")
         .await;
+}
+
+#[tokio::test]
+async fn the_first_caller_waits_until_the_members_are_connected_to() {
+    let quorum = Quorum::start(3).await;
+    let proxies = join_all(quorum.members.iter().map(|it| TcpProxy::to(it.port()))).await;
+    let urls: Vec<_> = proxies.iter().map(TcpProxy::url).collect();
+    let settings = Settings::on_quorum(&urls.join(" ")).with("store.connect_timeout", "10s");
+    let mut coordinator = Coordinator::start(&settings).await;
+    let address = coordinator.address();
+    coordinator.kill();
+    proxies.iter().for_each(TcpProxy::cut);
+    let slow_network = async {
+        // Time itself is what is tested: connecting takes longer than an answer may.
+        tokio::time::sleep(MEMBER_TIMEOUT * 3).await;
+        proxies.iter().for_each(TcpProxy::heal);
+    };
+    let first_call = async {
+        eventually("it listens again", || async {
+            TcpStream::connect(address).await.is_ok()
+        })
+        .await;
+        let mut client = client_at(address).await;
+        client.try_acquire("build", "x", secs(60)).await
+    };
+    let ((), first, ()) = tokio::join!(
+        coordinator.restart_on_same_address(),
+        first_call,
+        slow_network
+    );
+    assert!(first.expect("an answer of the members").acquired);
 }
 
 #[tokio::test]

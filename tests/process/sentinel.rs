@@ -13,7 +13,8 @@ use crate::{
     client::{Session, reason},
     coordinator::{Coordinator, Settings},
     fake_redis::{FakeRedis, bulk},
-    redis_server::{RedisServer, RefusingPort, eventually},
+    redis_server::{RedisServer, eventually},
+    refusing_port::RefusingPort,
     sentinels::Sentinels,
     steps::{expect_serving, judged_by_time, secs, since, timed_wait, wait_for},
 };

@@ -6,7 +6,8 @@ use crate::{
     client::{reason, try_request},
     coordinator::{Coordinator, Settings},
     fake_redis::{FakeRedis, bulk},
-    redis_server::{RedisServer, RefusingPort, eventually},
+    redis_server::{RedisServer, eventually},
+    refusing_port::RefusingPort,
     steps::{expect_serving, secs, settings_on},
 };
 

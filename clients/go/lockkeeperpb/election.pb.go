@@ -50,7 +50,10 @@ type CampaignRequest struct {
 	Value string `protobuf:"bytes,9,opt,name=value,proto3" json:"value,omitempty"`
 	// For how long nobody can lead after a loss of the leadership that was no resignation; as in
 	// AcquireRequest.
-	LockDelay     *durationpb.Duration `protobuf:"bytes,10,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
+	LockDelay *durationpb.Duration `protobuf:"bytes,10,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
+	// Whether the candidate comes before the others, and asks a leader that is not preferred to
+	// resign; as in AcquireRequest.
+	Preferred     bool `protobuf:"varint,11,opt,name=preferred,proto3" json:"preferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -153,6 +156,13 @@ func (x *CampaignRequest) GetLockDelay() *durationpb.Duration {
 		return x.LockDelay
 	}
 	return nil
+}
+
+func (x *CampaignRequest) GetPreferred() bool {
+	if x != nil {
+		return x.Preferred
+	}
+	return false
 }
 
 // See ElectionService.Campaign.
@@ -1165,7 +1175,7 @@ var File_lockkeeper_v1_election_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_election_proto_rawDesc = "" +
 	"\n" +
-	"\x1clockkeeper/v1/election.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x19lockkeeper/v1/types.proto\"\x8b\x03\n" +
+	"\x1clockkeeper/v1/election.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x19lockkeeper/v1/types.proto\"\xa9\x03\n" +
 	"\x0fCampaignRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -1180,7 +1190,8 @@ const file_lockkeeper_v1_election_proto_rawDesc = "" +
 	"\x05value\x18\t \x01(\tR\x05value\x128\n" +
 	"\n" +
 	"lock_delay\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\"\xc1\x01\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\x12\x1c\n" +
+	"\tpreferred\x18\v \x01(\bR\tpreferred\"\xc1\x01\n" +
 	"\x10CampaignResponse\x122\n" +
 	"\awaiting\x18\x01 \x01(\v2\x16.lockkeeper.v1.WaitingH\x00R\awaiting\x122\n" +
 	"\aelected\x18\x02 \x01(\v2\x16.lockkeeper.v1.ElectedH\x00R\aelected\x12<\n" +

@@ -206,6 +206,12 @@ type AcquireRequest struct {
 	// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
 	// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
 	EndOnDeadlock bool `protobuf:"varint,20,opt,name=end_on_deadlock,json=endOnDeadlock,proto3" json:"end_on_deadlock,omitempty"`
+	// Whether the caller comes before the other waiters. When its wait begins, it becomes the
+	// first in line, and the holder's session receives `yield_requested` for 30 s, which it may
+	// ignore. A holder that was preferred itself is not asked; its note has the label `preferred`.
+	// Of several that wait, the last to arrive is the first. Only with FAIR
+	// (INVALID_ARGUMENT / INVALID_PREFERRED).
+	Preferred     bool `protobuf:"varint,21,opt,name=preferred,proto3" json:"preferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,6 +326,13 @@ func (x *AcquireRequest) GetLockDelay() *durationpb.Duration {
 func (x *AcquireRequest) GetEndOnDeadlock() bool {
 	if x != nil {
 		return x.EndOnDeadlock
+	}
+	return false
+}
+
+func (x *AcquireRequest) GetPreferred() bool {
+	if x != nil {
+		return x.Preferred
 	}
 	return false
 }
@@ -3723,7 +3736,7 @@ var File_lockkeeper_v1_lock_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x18lockkeeper/v1/lock.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\x88\x04\n" +
+	"\x18lockkeeper/v1/lock.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xa6\x04\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12\x1d\n" +
@@ -3739,7 +3752,8 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\rhold_at_least\x18\f \x01(\v2\x19.google.protobuf.DurationR\vholdAtLeast\x128\n" +
 	"\n" +
 	"lock_delay\x18\r \x01(\v2\x19.google.protobuf.DurationR\tlockDelay\x12&\n" +
-	"\x0fend_on_deadlock\x18\x14 \x01(\bR\rendOnDeadlock\"\xbe\x01\n" +
+	"\x0fend_on_deadlock\x18\x14 \x01(\bR\rendOnDeadlock\x12\x1c\n" +
+	"\tpreferred\x18\x15 \x01(\bR\tpreferred\"\xbe\x01\n" +
 	"\x0fAcquireResponse\x122\n" +
 	"\awaiting\x18\x01 \x01(\v2\x16.lockkeeper.v1.WaitingH\x00R\awaiting\x120\n" +
 	"\agranted\x18\x02 \x01(\v2\x14.lockkeeper.v1.GrantH\x00R\agranted\x12<\n" +

@@ -79,10 +79,7 @@ export class Leadership extends Holding {
   }
 }
 
-/**
- * An election: the fair lock of the same name, with a value that its holder proclaims. Candidates
- * lead in order of arrival.
- */
+/** An election: the fair lock of the same name, with a value that its holder proclaims. */
 export class Election {
   readonly #sessions: Sessions;
   readonly #calls: Calls;
@@ -104,7 +101,8 @@ export class Election {
 
   /**
    * Waits until this candidate leads, and proclaims its value: at most 1024 bytes, without control
-   * characters. Fails as {@link Lockkeeper.lock} does, and does not lead then.
+   * characters. Candidates lead in order of arrival, but for those that are `preferred`. Fails as
+   * {@link Lockkeeper.lock} does, and does not lead then.
    */
   async campaign(value: string, options: CampaignOptions = {}): Promise<Leadership> {
     checkValue(value);

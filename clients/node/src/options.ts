@@ -110,6 +110,12 @@ export interface LockOptions extends AcquireOptions, TryLockOptions {
    * among requests that name their `owner`, and whose waits are older than a second.
    */
   endOnDeadlock?: boolean | undefined;
+  /**
+   * Comes before the other waiters: it becomes the first in line, and the holder is asked to yield,
+   * unless it was preferred itself. Of several that wait, the last to arrive is the first. Only for
+   * one lock, in the mode `fair`.
+   */
+  preferred?: boolean | undefined;
 }
 
 /** How long a wait takes that acquires nothing. */

@@ -22,7 +22,7 @@ export function lockRequest(
   owner: string,
 ): Request {
   checkName(name);
-  const { mode, holdAtLeast, lockDelay, endOnDeadlock = false } = options;
+  const { mode, holdAtLeast, lockDelay, endOnDeadlock = false, preferred = false } = options;
   checkLease(holdAtLeast, "holdAtLeast");
   checkLease(lockDelay, "lockDelay");
   const fields = {
@@ -34,7 +34,7 @@ export function lockRequest(
     lockDelay: lockDelay === undefined ? undefined : toDuration(lockDelay),
   };
   return how === "wait"
-    ? { $case: "acquire", value: { ...fields, waitTimeout: undefined, endOnDeadlock } }
+    ? { $case: "acquire", value: { ...fields, waitTimeout: undefined, endOnDeadlock, preferred } }
     : { $case: "tryAcquire", value: fields };
 }
 
@@ -45,8 +45,8 @@ export function locksRequest(
   options: LockOptions,
   owner: string,
 ): Request {
-  for (const field of ["holdAtLeast", "lockDelay"] as const) {
-    if (options[field] !== undefined) {
+  for (const field of ["holdAtLeast", "lockDelay", "preferred"] as const) {
+    if ((options[field] ?? false) !== false) {
       throw new MisconfiguredError(field, "only one lock can have it");
     }
   }

@@ -1901,6 +1901,13 @@ pub struct AcquireRequest {
     /// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
     #[prost(bool, tag = "20")]
     pub end_on_deadlock: bool,
+    /// Whether the caller comes before the other waiters. When its wait begins, it becomes the
+    /// first in line, and the holder's session receives `yield_requested` for 30 s, which it may
+    /// ignore. A holder that was preferred itself is not asked; its note has the label `preferred`.
+    /// Of several that wait, the last to arrive is the first. Only with FAIR
+    /// (INVALID_ARGUMENT / INVALID_PREFERRED).
+    #[prost(bool, tag = "21")]
+    pub preferred: bool,
 }
 /// See LockService.Acquire.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2774,6 +2781,10 @@ pub struct CampaignRequest {
     /// AcquireRequest.
     #[prost(message, optional, tag = "10")]
     pub lock_delay: ::core::option::Option<::prost_types::Duration>,
+    /// Whether the candidate comes before the others, and asks a leader that is not preferred to
+    /// resign; as in AcquireRequest.
+    #[prost(bool, tag = "11")]
+    pub preferred: bool,
 }
 /// See ElectionService.Campaign.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3084,7 +3095,8 @@ pub mod election_service_client {
         }
         /// Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
         /// once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-        /// the stream ends OK. Candidates are elected in order of arrival, across coordinators.
+        /// the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
+        /// for those that are `preferred`.
         ///
         /// Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
         /// and its value is proclaimed. Losses are reported on the session's stream.
@@ -3289,7 +3301,8 @@ pub mod election_service_server {
             + 'static;
         /// Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
         /// once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-        /// the stream ends OK. Candidates are elected in order of arrival, across coordinators.
+        /// the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
+        /// for those that are `preferred`.
         ///
         /// Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
         /// and its value is proclaimed. Losses are reported on the session's stream.

@@ -22,7 +22,8 @@ The environment of CMD also has LOCKKEEPER_TERM, which is the fencing token.
 #[command(help_template = TEMPLATE, before_help = "\
 Examples:
   lockkeeper elect scheduler --value \"$(hostname):8080\" -- ./scheduler.sh
-  lockkeeper elect scheduler --value b --no-wait -E 0 -- ./scheduler.sh",
+  lockkeeper elect scheduler --value b --no-wait -E 0 -- ./scheduler.sh
+  lockkeeper elect scheduler --value big:8080 --preferred -- ./scheduler.sh",
   after_help = format!("{ELECT_NOTES}\n{}", exit::RUN_HELP))]
 pub struct ElectArgs {
     /// The name of the election.
@@ -38,6 +39,10 @@ pub struct ElectArgs {
     /// The name of this candidate, for `lockkeeper election transfer --to`.
     #[arg(long, value_name = "NAME", default_value = OWNER)]
     pub(crate) candidate: String,
+    /// Come before the candidates that wait, and ask a leader that is not preferred to resign. For
+    /// one candidate of an election.
+    #[arg(long)]
+    pub(crate) preferred: bool,
     /// For how long nobody leads if the leadership is lost without a resignation, for example by a
     /// crash; so that what CMD had begun can come to an end.
     #[arg(long, value_name = "DURATION", value_parser = period)]
@@ -137,6 +142,7 @@ impl From<ElectArgs> for RunArgs {
             lock_delay: args.lock_delay,
             owner: args.candidate,
             value: Some(args.value),
+            preferred: args.preferred,
             how: args.how,
         }
     }

@@ -81,6 +81,9 @@ pub struct RunArgs {
     /// The value of a leader, if the lock is an election's.
     #[arg(skip)]
     pub(crate) value: Option<String>,
+    /// Whether it is a preferred candidate of that election.
+    #[arg(skip)]
+    pub(crate) preferred: bool,
     #[command(flatten)]
     pub(crate) how: HowArgs,
 }

@@ -39,6 +39,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         hold_at_least,
         lock_delay,
         end_on_deadlock: false,
+        preferred: false,
     };
     let mut client = connect(&args.common.server).await?;
     let events = client.acquire(request).await.map_err(changing)?;

@@ -29,6 +29,8 @@ pub(super) struct Request {
     pub(super) lock_delay: Option<Duration>,
     /// What to proclaim, if the target is the lock of an election.
     pub(super) value: Option<String>,
+    /// Whether it is a preferred candidate of that election.
+    pub(super) preferred: bool,
 }
 
 /// Waits until the whole target is held. Fails at once if the store does not answer.
@@ -43,6 +45,7 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
         hold_at_least,
         lock_delay,
         value,
+        preferred,
     } = request;
     macro_rules! acquire {
         ($request:expr) => {{
@@ -63,6 +66,7 @@ pub(super) async fn acquire(request: Request) -> Result<Hold, Error> {
         RunTarget::Locks(locks) => match (locks.as_slice(), value) {
             ([lock], Some(value)) => {
                 let request = session.lock(&lock.name).mode(lock.mode()).note(note);
+                let request = request.preferred(preferred);
                 let guard = acquire!(request.lock_delay(lock_delay))?;
                 let led = session.election(&lock.name).lead(guard, value).await;
                 led.map(Leadership::into_guard)

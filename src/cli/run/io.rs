@@ -173,6 +173,7 @@ impl Io {
                     lock_delay: self.args.lock_delay,
                     owner: self.args.owner.clone(),
                     value: self.args.value.clone(),
+                    preferred: self.args.preferred,
                     session,
                 });
                 self.operation = Some(acquired.map(Outcome::Acquired).boxed_local());

@@ -39,7 +39,10 @@ impl Election {
     }
 
     /// Waits until this candidate leads, and proclaims its value: at most 1024 bytes without
-    /// control characters. Candidates lead in order of arrival. Dropping the future ends the wait.
+    /// control characters. Candidates lead in order of arrival, but for those that are
+    /// preferred. Dropping the future ends the wait.
+    /// For a candidate that comes before the others, see [`LockRequest::preferred`] and
+    /// [`lead`](Self::lead).
     ///
     /// Fails as [`LockRequest::acquire`] does.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, Error> {

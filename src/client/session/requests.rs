@@ -37,6 +37,7 @@ pub struct LockRequest {
     hold_at_least: Option<prost_types::Duration>,
     lock_delay: Option<prost_types::Duration>,
     end_on_deadlock: bool,
+    preferred: bool,
 }
 
 /// Several locks to be acquired together, all or none, see
@@ -229,6 +230,7 @@ impl LockRequest {
             hold_at_least: None,
             lock_delay: None,
             end_on_deadlock: false,
+            preferred: false,
         }
     }
 
@@ -249,6 +251,14 @@ impl LockRequest {
     /// frees the lock at once. For [`LockMode::Exclusive`] and [`LockMode::Fair`].
     pub fn lock_delay(mut self, delay: impl Into<Option<Duration>>) -> Self {
         self.lock_delay = delay.into().map(or_refused);
+        self
+    }
+
+    /// Sets whether `acquire` comes before the other waiters of a [`LockMode::Fair`] lock: it
+    /// becomes the first in line, and a holder that is not preferred itself is asked to release the
+    /// lock, see [`Guard::yield_requested`]. Of several that wait, the last to arrive is the first.
+    pub fn preferred(mut self, preferred: bool) -> Self {
+        self.preferred = preferred;
         self
     }
 
@@ -276,7 +286,8 @@ impl LockRequest {
                 note,
                 hold_at_least,
                 lock_delay,
-                end_on_deadlock
+                end_on_deadlock,
+                preferred
             }
         );
         Ok(Guard::new(self.options.acquire(request).await?))

@@ -42,7 +42,8 @@ pub struct Proclaim {
 /// A leadership to hand over.
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    /// The candidate that leads next; empty: the first in line. See [`Transfer::is_to`].
+    /// The candidate that leads next, by its owner label or by the digest of its owner or session;
+    /// empty: the first in line.
     pub to: String,
     /// What the leader is asked.
     pub ask: RequestYield,

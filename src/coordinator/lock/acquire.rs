@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use lockkeeper_store::script::{Mode, Refusal};
 use tokio::time::Instant;
+use tokio_util::sync::DropGuard;
 
 use crate::{
     core::Core,
@@ -16,6 +17,7 @@ use crate::{
         attempt::{Attempted, Giver, attempt},
         delivery::Delivery,
         outcome::{NotGranted, Tried, Waiting},
+        preferred::prefer,
         request::Acquire,
     },
     progress::{Progress, WaitState},
@@ -28,6 +30,7 @@ use crate::{
 struct OneLock<'a> {
     core: &'a Arc<Core>,
     request: &'a Acquire,
+    _preferred: Option<DropGuard>,
 }
 
 /// Takes a lock if it is free now.
@@ -77,11 +80,10 @@ pub(crate) async fn acquire<P: Progress>(
             }
         },
     };
-    let ended = match queue_up(core, request, progress, deadline, (holder, place)) {
-        Ok((stops, mut line)) => {
-            compete(core, &mut OneLock { core, request }, &mut line, &stops).await
-        }
-        Err(refused) => Err(refused),
+    let ended = {
+        let queued = queue_up(core, request, progress, deadline, (holder, place));
+        let (stops, mut line, mut lock) = queued.inspect_err(|_| leave(core, request))?;
+        compete(core, &mut lock, &mut line, &stops).await
     };
     // A grant has removed what the wait left in the store.
     if !matches!(ended, Ok(Ok(_))) {
@@ -113,12 +115,12 @@ fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
 /// Joins the line; `place` is the position in the store's queue, if known. Not part of the future
 /// that waits, which would keep the arguments.
 fn queue_up<'a, P: Progress>(
-    core: &Core,
-    request: &Acquire,
+    core: &'a Arc<Core>,
+    request: &'a Acquire,
     progress: &'a mut P,
     deadline: Option<Instant>,
     (holder, place): (HolderKnown, Option<u32>),
-) -> Result<(WaitContext<'a, P>, QueuedWait), Error> {
+) -> Result<(WaitContext<'a, P>, QueuedWait, OneLock<'a>), Error> {
     let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
     let caller = (request.owner.clone(), &request.account);
     let goal = request.mode.into();
@@ -132,7 +134,13 @@ fn queue_up<'a, P: Progress>(
     if is_plain && request.owner.holds_are_known() {
         place.take_offers();
     }
-    Ok((stops, QueuedWait::at(place)))
+    let holder = || place.standing().holder;
+    let lock = OneLock {
+        core,
+        request,
+        _preferred: request.preferred.then(|| prefer(core, request, &holder())),
+    };
+    Ok((stops, QueuedWait::at(place), lock))
 }
 
 /// Removes what a wait left in the store: a queue entry, or the mark of a writer. Runs in the

@@ -6,6 +6,7 @@ pub(crate) mod delivery;
 pub(crate) mod describe;
 pub(crate) mod hand_over;
 pub(crate) mod outcome;
+pub(crate) mod preferred;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod request;

@@ -7,8 +7,11 @@ use lockkeeper_store::script::{Hold, Mode, Note};
 
 use crate::{
     summary::{Counts, Subject},
-    types::{Lease, LockName, Owner, RequestId},
+    types::{Invalid, Lease, LockName, Owner, RequestId},
 };
+
+/// The label of the note of a holder that was preferred.
+pub(super) const PREFERRED: &str = "preferred";
 
 /// A request for a lock.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct Acquire {
     pub lock_delay: Option<Box<Lease>>,
     /// Whether its wait ends if it is the youngest of a deadlock that may.
     pub end_on_deadlock: bool,
+    /// See [`Acquire::prefer`].
+    pub preferred: bool,
     /// The caller, whose quota the grant takes.
     pub account: Account,
 }
@@ -79,6 +84,22 @@ pub struct CheckToken {
 // === impl Acquire ===
 
 impl Acquire {
+    /// If it is preferred, it comes before the other waiters of a fair lock, and its wait asks the
+    /// holder to release the lock. Its note says so, and such a holder is not asked by others.
+    pub fn prefer(mut self, preferred: bool) -> Result<Self, Invalid> {
+        if !preferred {
+            return Ok(self);
+        }
+        if self.mode != Mode::Fair {
+            let why = "needs the mode FAIR, whose waiters have an order";
+            return Err(Invalid::new("preferred", why));
+        }
+        let note = Arc::make_mut(self.note.get_or_insert_default());
+        note.labels.insert(PREFERRED.to_owned(), "true".to_owned());
+        self.preferred = true;
+        Ok(self)
+    }
+
     pub(crate) fn subject(&self) -> Subject<'_> {
         let counts = Counts::Grant(self.mode.into());
         let subject = Subject::of(&self.name).in_mode(self.mode);

@@ -69,6 +69,7 @@ impl AcquireAll {
             hold_at_least: None,
             lock_delay: None,
             end_on_deadlock: self.end_on_deadlock,
+            preferred: false,
             account: self.account.clone(),
         }
     }

@@ -3,7 +3,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, atomic::AtomicU32},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -189,21 +192,24 @@ impl Session {
     /// Ends the session for good and takes its grants. None if it had ended before.
     pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Holding>> {
         let mut state = self.state.lock();
-        state.is_awaited_no_more(deadlines);
-        match std::mem::replace(&mut state.phase, Phase::Ended) {
-            Phase::Ended => return None,
-            Phase::Live { stream, waits } => {
-                stream.cancel();
-                waits.cancel();
-            }
-            Phase::Detached(_) => {}
-        }
+        state.end(deadlines).then_some(())?;
         let grants = self.take_grants(&mut state, deadlines);
         for grant in &grants {
             self.events
                 .tell(|| Event::of(What::Released, grant).holding(0));
         }
         Some(grants)
+    }
+
+    /// Ends the session here, because another coordinator has resumed it, and has its grants now.
+    /// False if it was resumed here since, or had ended before.
+    pub(crate) fn end_if_moved(&self, deadlines: &Deadlines, generation: u32) -> bool {
+        let mut state = self.state.lock();
+        if self.generation.load(Ordering::Relaxed) >= generation || !state.end(deadlines) {
+            return false;
+        }
+        self.take_grants(&mut state, deadlines);
+        true
     }
 
     /// Ends a session that nobody resumed until `now`; its grants were left to their leases.
@@ -275,6 +281,20 @@ impl State {
         if let Some(ticket) = self.abandoned.take() {
             deadlines.remove(ticket);
         }
+    }
+
+    /// Ends the session, its stream and its waits. False if it had ended before.
+    fn end(&mut self, deadlines: &Deadlines) -> bool {
+        self.is_awaited_no_more(deadlines);
+        match std::mem::replace(&mut self.phase, Phase::Ended) {
+            Phase::Ended => return false,
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.cancel();
+            }
+            Phase::Detached(_) => {}
+        }
+        true
     }
 
     pub(crate) fn live(&self) -> Result<(), Error> {

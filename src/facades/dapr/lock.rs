@@ -62,6 +62,7 @@ impl DaprService {
             hold_at_least: None,
             lock_delay: None,
             end_on_deadlock: false,
+            preferred: false,
             account: account.clone(),
         };
         let Tried::Acquired(delivery) = coordinator.try_acquire(acquire).await? else {

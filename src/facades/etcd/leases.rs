@@ -208,6 +208,7 @@ impl Held {
             hold_at_least: None,
             lock_delay: None,
             end_on_deadlock: false,
+            preferred: false,
             account: account.clone(),
         })
     }

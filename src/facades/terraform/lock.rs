@@ -48,6 +48,7 @@ impl StateLockService {
             hold_at_least: None,
             lock_delay: None,
             end_on_deadlock: false,
+            preferred: false,
             account: account.clone(),
         };
         match coordinator.try_acquire(acquire).await? {

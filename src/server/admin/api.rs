@@ -196,6 +196,7 @@ async fn request_yield(
             reason: Reason::parse(&request.reason)?,
             within: RequestYield::within(within.map(Duration::from_secs))?,
             preempt: None,
+            for_owner: None,
             account: admin.access.account(identity.clone()),
         };
         admin.coordinator.request_yield(ask).await

@@ -46,6 +46,7 @@ macro_rules! acquire {
             hold_at_least: $requests.period("hold_at_least", $request.hold_at_least, mode)?,
             lock_delay: $requests.period("lock_delay", $request.lock_delay, mode)?,
             end_on_deadlock: false,
+            preferred: false,
             account: $requests.account.clone(),
         }
     }};
@@ -56,11 +57,12 @@ macro_rules! acquire {
 impl Requests<'_> {
     pub(super) fn acquire(&self, request: &pb::AcquireRequest) -> Result<Acquire, Error> {
         let wait = wait(request.wait_timeout)?;
-        Ok(Acquire {
+        let acquire = Acquire {
             wait,
             end_on_deadlock: request.end_on_deadlock,
             ..acquire!(self, request)
-        })
+        };
+        Ok(acquire.prefer(request.preferred)?)
     }
 
     pub(super) fn try_acquire(&self, request: &pb::TryAcquireRequest) -> Result<Acquire, Error> {

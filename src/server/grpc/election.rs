@@ -101,9 +101,10 @@ impl Requests<'_> {
             lock_delay: self.period("lock_delay", request.lock_delay, Mode::Fair)?,
             account: self.account.clone(),
             end_on_deadlock: false,
+            preferred: false,
         };
         Ok(Campaign {
-            acquire,
+            acquire: acquire.prefer(request.preferred)?,
             wait: wait(request.wait_timeout)?,
             value: ElectionValue::parse(&request.value)?,
         })

@@ -46,6 +46,7 @@ impl Requests<'_> {
             hold_at_least: None,
             lock_delay: None,
             end_on_deadlock: false,
+            preferred: false,
             account: self.account.clone(),
         };
         Ok(Claim {

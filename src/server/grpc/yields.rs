@@ -70,6 +70,7 @@ impl Requests<'_> {
             preempt: request
                 .preempt
                 .then(|| grace.map_or(limits.lease_max, Lease::get)),
+            for_owner: None,
             account: self.account.clone(),
         })
     }

@@ -96,6 +96,10 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         })
     }
 
+    /// Resolves when the first attempt to connect has succeeded or failed. Until then calls wait
+    /// for it, for as long as they may take.
+    async fn first_attempt(&self) {}
+
     /// Identifies the server behind this client, if one is connected and may be asked. Another
     /// server may take its place.
     fn identity(&self) -> Option<Arc<str>> {

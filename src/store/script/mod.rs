@@ -14,8 +14,8 @@ mod store;
 mod walk;
 
 pub use calls::{
-    Acquired, Attempt, Batch, Forced, ForcedRecord, Hold, Holder, Inspected, Mode, NameKind, Note,
-    OtherCoordinators, Ownership, Refusal, Released, Renewal, Renewals, Renewed, SharedWaits,
+    Acquired, Attempt, Batch, Forced, ForcedRecord, Hold, Holder, Inspected, Mode, Moved, NameKind,
+    Note, OtherCoordinators, Ownership, Refusal, Released, Renewal, Renewals, Renewed, SharedWaits,
     StoreClock, ToHolders, wakes,
 };
 pub use error::{CallError, StoreLimit, Unsupported};

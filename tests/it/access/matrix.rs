@@ -219,7 +219,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             | "within" | "hold_at_least" | "lock_delay" | "preempt" | "client_name"
             | "request_id" | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl"
             | "page_size" | "page_token" | "after_revision" | "fleet" | "waited_for_here"
-            | "holders_of" => {
+            | "holders_of" | "preferred" => {
                 continue;
             }
             other => panic!("{}: what is {other} to be?", of.name()),

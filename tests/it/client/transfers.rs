@@ -91,6 +91,46 @@ async fn the_named_candidate_leads_next_and_the_others_keep_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_preferred_candidate_comes_first_and_asks_a_leader_that_is_not_preferred() {
+    let (_world, network, session) = two().await;
+    let leads = session.election("workers").campaign("a").await.unwrap();
+    let line = line_up(&network, &["b", "c"]).await;
+    let elsewhere = network.client(&[1]).session().open().await.unwrap();
+    let prefer = |owner| {
+        let lock = elsewhere.lock("workers").mode(LockMode::Fair).owner(owner);
+        spawn_detached("campaign", lock.preferred(true).acquire())
+    };
+    let first = prefer("d");
+    let request = leads.guard().yield_requested().await;
+    assert_eq!(request.reason, "a preferred candidate waits");
+    assert_eq!(in_line(&session).await, ["d", "b", "c"]);
+    leads.resign().await.unwrap();
+    let leader = first.await.unwrap().unwrap();
+    let second = prefer("e");
+    eventually("it comes first", || async {
+        in_line(&session).await == ["e", "b", "c"]
+    })
+    .await;
+    let asked = timeout(secs(60), leader.yield_requested()).await;
+    assert!(asked.is_err(), "the leader is preferred too");
+    leader.release().await.unwrap();
+    second.await.unwrap().unwrap().release().await.unwrap();
+    for candidate in line {
+        let guard = candidate.waits.await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_fair_lock_has_preferred_waiters() {
+    let (_world, _network, session) = two().await;
+    let refused = session.lock("a").preferred(true).acquire().await;
+    assert_eq!(refused.unwrap_err().reason().unwrap(), "INVALID_PREFERRED");
+    let free = session.lock("a").mode(LockMode::Fair).preferred(true);
+    free.acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_candidate_is_known_by_its_session_too_and_must_wait() {
     let (_world, network, session) = two().await;
     let election = session.election("workers");

@@ -115,7 +115,7 @@ impl Fake {
 
     pub(crate) fn tell_lost(&self) {
         let grant = self.service.grant("orders", LockMode::Exclusive.into());
-        let reason = LostReason::TakenOver.into();
+        let reason = LostReason::Expired.into();
         self.tell(Ok(Said::Lost(GrantLost {
             valid_for: None,
             grant: Some(grant),

@@ -142,6 +142,7 @@ impl Sessionless {
             hold_at_least: None,
             lock_delay: None,
             end_on_deadlock: false,
+            preferred: false,
             account: Account::default(),
         };
         let id = request.request_id.clone();

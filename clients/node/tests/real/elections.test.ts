@@ -11,9 +11,15 @@ import {
   RefusedError,
   UnreachableError,
 } from "../../src/index.js";
-import type { Election, ElectionEvent, Leader } from "../../src/index.js";
+import type {
+  CampaignOptions,
+  Election,
+  ElectionEvent,
+  Leader,
+  YieldRequest,
+} from "../../src/index.js";
 import { clientOf, errorOf, forceRelease } from "../clients.js";
-import { Coordinator, startRedis, startSilence } from "../world.js";
+import { Coordinator, eventually, startRedis, startSilence } from "../world.js";
 
 /** More than the store keeps. */
 const MANY_VALUES = 70;
@@ -80,6 +86,30 @@ describe("an election", () => {
     await second.release();
     assert.equal((await seen.next()).type, "no_leader");
     await seen.end();
+  });
+
+  test("is led by a preferred candidate before the others", async (t) => {
+    const { url } = await Coordinator.start(t);
+    const [client, other] = [clientOf(t, url), clientOf(t, url)];
+    const first = await client.election("e").campaign("first");
+    const asked = new Promise<YieldRequest>((resolve) => {
+      first.onYieldRequested(resolve);
+    });
+    const led: string[] = [];
+    const campaign = async (value: string, options: CampaignOptions = {}): Promise<void> => {
+      const leadership = await other.election("e").campaign(value, options);
+      led.push(value);
+      await leadership.resign();
+    };
+    const waits = campaign("waits");
+    await eventually("a candidate waits", async () => {
+      return (await client.describe("e")).waiterCount === 1;
+    });
+    const preferred = campaign("preferred", { preferred: true });
+    await asked;
+    await first.resign();
+    await Promise.all([waits, preferred]);
+    assert.deepEqual(led, ["preferred", "waits"]);
   });
 
   test("has no candidate that gave up, and no leader whose value is refused", async (t) => {

@@ -37,6 +37,8 @@ describe("hold at least", () => {
     for (const error of await Promise.all(errors.map(errorOf))) {
       assert.ok(error instanceof MisconfiguredError && error.field === "holdAtLeast");
     }
+    const preferred = await errorOf(client.lockAll(["a"], { mode: "fair", preferred: true }));
+    assert.ok(preferred instanceof MisconfiguredError && preferred.field === "preferred");
     const refused = await errorOf(client.lock("a", { ...least, mode: "read" }));
     assert.ok(refused instanceof RefusedError && refused.reason === "INVALID_HOLD_AT_LEAST");
   });

@@ -107,6 +107,7 @@ class Options:
         hold_at_least: Seconds | None = None,
         lock_delay: Seconds | None = None,
         end_on_deadlock: bool = False,
+        preferred: bool = False,
     ) -> None:
         self.lease = None if lease is None else seconds_of(lease, "lease")
         self.owner = owner or ""
@@ -120,6 +121,7 @@ class Options:
         if lock_delay is not None:
             self.lock_delay = seconds_of(lock_delay, "lock_delay")
         self.end_on_deadlock = end_on_deadlock
+        self.preferred = preferred
 
     def apply(self, request: Message) -> Message:
         """Set the options in a request."""
@@ -138,4 +140,6 @@ class Options:
         # A try does not wait.
         if self.end_on_deadlock and has_field(request, "end_on_deadlock"):
             request.end_on_deadlock = True
+        if self.preferred and has_field(request, "preferred"):
+            request.preferred = True
         return request

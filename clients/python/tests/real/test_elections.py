@@ -62,6 +62,28 @@ def test_an_election(client):
     assert list(observer) == []
 
 
+def test_a_preferred_candidate_comes_first(client):
+    election, led = client.election("e"), []
+
+    def campaign(value, **options):
+        def lead():
+            with election.campaign(value, **options):
+                led.append(value)
+
+        thread = threading.Thread(target=lead)
+        thread.start()
+        return thread
+
+    with election.campaign("first") as leadership:
+        others = [campaign("waits")]
+        eventually(lambda: client.describe("e").waiter_count == 1, "a candidate waits")
+        others.append(campaign("preferred", preferred=True))
+        assert leadership.yield_requested.wait(LIMIT)
+    for other in others:
+        other.join(LIMIT)
+    assert led == ["preferred", "waits"]
+
+
 def test_a_campaign_that_ends_leaves_no_candidate(client):
     election = client.election("e")
     with election.campaign("one"):
@@ -166,6 +188,26 @@ def test_an_election_of_tasks(coordinator):
                 return (await client.describe("e")).holder_count == 0
 
             await test_aio.eventually(is_free, "nobody leads")
+
+    run(test())
+
+
+def test_a_preferred_task_comes_first(coordinator):
+    async def test():
+        async with aio.Client(coordinator.address) as client:
+            election, led = client.election("e"), []
+
+            async def campaign(value, **options):
+                async with election.campaign(value, **options):
+                    led.append(value)
+
+            async with election.campaign("first") as leadership:
+                others = [asyncio.ensure_future(campaign("waits"))]
+                await test_aio.waiters(client, "e", 1)
+                others.append(asyncio.ensure_future(campaign("preferred", preferred=True)))
+                await leadership.yield_requested.wait()
+            await asyncio.gather(*others)
+            assert led == ["preferred", "waits"]
 
     run(test())
 

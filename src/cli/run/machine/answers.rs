@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::DescribeResponse;
-use lockkeeper_client::{Error, NotGrantedReason, SessionEvent, YieldRequest, why_lost};
+use lockkeeper_client::{
+    Error, LostReason, NotGrantedReason, SessionEvent, YieldRequest, why_lost,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -241,7 +243,13 @@ impl Machine {
                 name,
                 reason,
                 detail,
-            }) => (self.plan.target.one(&name), why_lost(reason, &detail)),
+            }) => {
+                // Another command runs by now: this one gets no time to end.
+                if matches!(reason, LostReason::TakenOver | LostReason::HandedOver) {
+                    self.valid_until = Some(now);
+                }
+                (self.plan.target.one(&name), why_lost(reason, &detail))
+            }
             _ => (self.plan.target.all(), "no reason given".to_owned()),
         };
         self.stop(now, &what, &why);

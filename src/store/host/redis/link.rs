@@ -115,6 +115,12 @@ impl Link {
         Box::pin(self.settled(deadline)).await
     }
 
+    /// Resolves when it has connected or failed to.
+    pub(super) async fn first_attempt(&self) {
+        let mut state = self.state.clone();
+        let _ = state.wait_for(|state| state.known().is_some()).await;
+    }
+
     async fn settled(&self, deadline: Instant) -> Result<Arc<Live>, HostError> {
         let mut state = self.state.clone();
         let settled = state.wait_for(|state| !matches!(state, State::Connecting));

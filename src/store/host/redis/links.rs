@@ -4,6 +4,7 @@ use std::{hash::BuildHasher as _, sync::Arc};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
+use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
 
 use super::{ConfigError, link::Link, settings, target::Target};
@@ -50,6 +51,11 @@ impl Links {
     /// Whether a server that they lead to has not refused commands without a script.
     pub(super) fn run_commands(&self) -> bool {
         self.0.iter().any(Link::runs_commands)
+    }
+
+    /// Resolves when each has connected or failed to.
+    pub(super) async fn first_attempt(&self) {
+        join_all(self.0.iter().map(Link::first_attempt)).await;
     }
 
     /// Which process they lead to, if that is known.

@@ -117,6 +117,10 @@ impl ScriptHost for Single {
         Ok(Scanned { keys, next })
     }
 
+    async fn first_attempt(&self) {
+        self.links.first_attempt().await;
+    }
+
     fn identity(&self) -> Option<Arc<str>> {
         self.links.run_id()
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{answers::answered, voters::Quorum};
-use crate::script::{CallError, ToHolders};
+use crate::script::{CallError, Moved, ToHolders};
 
 // === impl Quorum ===
 
@@ -27,6 +27,24 @@ impl Quorum {
         Ok(holders
             .map(|at| answers.iter().flatten().any(said(at)))
             .collect())
+    }
+
+    /// Through any store: coordinators listen to all of them.
+    pub(in crate::script) async fn tell_moved(
+        &self,
+        channel: &str,
+        prefix: &str,
+        moved: &Moved,
+    ) -> Result<(), CallError> {
+        let answers = self
+            .ask(&moved.session, |voter| {
+                voter.scripts.tell_moved(channel, prefix, moved)
+            })
+            .await;
+        if answered(&answers) == 0 {
+            return Err(CallError::Unavailable(self.too_few(&answers)));
+        }
+        Ok(())
     }
 
     /// A majority has to know it.

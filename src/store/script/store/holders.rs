@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::scripts::{Scripts, Store};
-use crate::script::{CallError, ToHolders};
+use crate::script::{CallError, Moved, ToHolders};
 
 // === impl Scripts ===
 
@@ -21,7 +21,21 @@ impl Scripts {
         }
     }
 
-    /// Answers such a message: these holders were reached. Safe to repeat.
+    /// Tells all coordinators, which listen on this channel, that a session has moved. It may be
+    /// missed. The prefix is that of keys.
+    pub async fn tell_moved(
+        &self,
+        channel: &str,
+        prefix: &str,
+        moved: &Moved,
+    ) -> Result<(), CallError> {
+        match &self.store {
+            Store::One(store) => store.tell_moved(channel, prefix, moved).await,
+            Store::Quorum(quorum) => quorum.tell_moved(channel, prefix, moved).await,
+        }
+    }
+
+    /// Answers a message to the coordinators of holders: these were reached. Safe to repeat.
     pub async fn holders_reached(
         &self,
         name: &str,

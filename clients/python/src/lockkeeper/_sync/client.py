@@ -120,6 +120,7 @@ class Client(Calls):
         hold_at_least: Seconds | None = None,
         lock_delay: Seconds | None = None,
         end_on_deadlock: bool = False,
+        preferred: bool = False,
         on_yield: Callable[[YieldRequest], None] | None = None,
     ) -> Lock:
         """Make a lock, to be acquired by ``with`` or `Lock.acquire`.
@@ -150,6 +151,9 @@ class Client(Calls):
                 frees it at once. For the modes ``"exclusive"`` and ``"fair"``.
             end_on_deadlock: Raises `NotGranted` with the reason ``"DEADLOCK"`` if the wait is the
                 youngest of a deadlock that has this option. Known only among named owners.
+            preferred: Comes before the other waiters: the wait becomes the first in line, and the
+                holder is asked to yield, unless it was preferred itself. Of several that wait, the
+                last to arrive is the first. For the mode ``"fair"``.
             on_yield: Called when another caller asks for the lock, in a thread of the client. See
                 `Lock.yield_requested`.
 
@@ -165,6 +169,7 @@ class Client(Calls):
             hold_at_least,
             lock_delay,
             end_on_deadlock,
+            preferred,
         )
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost, on_yield))
 

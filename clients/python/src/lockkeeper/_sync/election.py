@@ -31,7 +31,7 @@ class Election:
     def campaign(self, value: str, **options: Any) -> Leadership:
         """Make a candidate, which leads from `Leadership.acquire` on, or within ``with``.
 
-        Candidates lead in order of arrival.
+        Candidates lead in order of arrival, but for those that are `preferred`.
 
         Args:
             value: The first value of the term: at most 1024 bytes, without control characters.

@@ -114,6 +114,7 @@ class Client(Calls):
         hold_at_least: Seconds | None = None,
         lock_delay: Seconds | None = None,
         end_on_deadlock: bool = False,
+        preferred: bool = False,
         on_yield: Callable[[YieldRequest], None] | None = None,
     ) -> Lock:
         """Make a lock, to be acquired by ``async with`` or `Lock.acquire`.
@@ -144,6 +145,9 @@ class Client(Calls):
                 frees it at once. For the modes ``"exclusive"`` and ``"fair"``.
             end_on_deadlock: Raises `NotGranted` with the reason ``"DEADLOCK"`` if the wait is the
                 youngest of a deadlock that has this option. Known only among named owners.
+            preferred: Comes before the other waiters: the wait becomes the first in line, and the
+                holder is asked to yield, unless it was preferred itself. Of several that wait, the
+                last to arrive is the first. For the mode ``"fair"``.
             on_yield: Called when another caller asks for the lock, by the event loop. See
                 `Lock.yield_requested`.
 
@@ -159,6 +163,7 @@ class Client(Calls):
             hold_at_least,
             lock_delay,
             end_on_deadlock,
+            preferred,
         )
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost, on_yield))
 

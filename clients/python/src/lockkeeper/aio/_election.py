@@ -33,7 +33,8 @@ class Election:
     def campaign(self, value: str, **options: Any) -> Leadership:
         """Make a candidate, which leads from `Leadership.acquire` on, or within ``async with``.
 
-        Candidates lead in order of arrival. The block is cancelled if the leadership is lost.
+        Candidates lead in order of arrival, but for those that are `preferred`. The block is
+        cancelled if the leadership is lost.
 
         Args:
             value: The first value of the term: at most 1024 bytes, without control characters.

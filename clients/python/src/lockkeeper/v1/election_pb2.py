@@ -28,7 +28,7 @@ from lockkeeper.v1 import lock_pb2 as lockkeeper_dot_v1_dot_lock__pb2
 from lockkeeper.v1 import types_pb2 as lockkeeper_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1clockkeeper/v1/election.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x19lockkeeper/v1/types.proto\"\xac\x02\n\x0f\x43\x61mpaignRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12(\n\x05lease\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0cwait_timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12\x18\n\x10min_replica_acks\x18\x07 \x01(\r\x12!\n\x04note\x18\x08 \x01(\x0b\x32\x13.lockkeeper.v1.Note\x12\r\n\x05value\x18\t \x01(\t\x12-\n\nlock_delay\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\"\xa3\x01\n\x10\x43\x61mpaignResponse\x12)\n\x07waiting\x18\x01 \x01(\x0b\x32\x16.lockkeeper.v1.WaitingH\x00\x12)\n\x07\x65lected\x18\x02 \x01(\x0b\x32\x16.lockkeeper.v1.ElectedH\x00\x12\x30\n\x0bnot_elected\x18\x03 \x01(\x0b\x32\x19.lockkeeper.v1.NotGrantedH\x00\x42\x07\n\x05\x65vent\"@\n\x07\x45lected\x12#\n\x05grant\x18\x01 \x01(\x0b\x32\x14.lockkeeper.v1.Grant\x12\x10\n\x08revision\x18\x02 \x01(\x04\"_\n\x0fProclaimRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12\r\n\x05value\x18\x05 \x01(\t\"$\n\x10ProclaimResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"T\n\rResignRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"6\n\x0eResignResponse\x12\x10\n\x08resigned\x18\x01 \x01(\x08\x12\x12\n\nhold_count\x18\x02 \x01(\r\"\xbd\x01\n\x0fTransferRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02to\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12)\n\x06within\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0b\x63lient_name\x18\x05 \x01(\t\x12\x0f\n\x07preempt\x18\x06 \x01(\x08\x12/\n\x0cgrace_period\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\"1\n\x10TransferResponse\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\x0f\n\x07reached\x18\x02 \x01(\x08\"\x1d\n\rLeaderRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"o\n\x0eLeaderResponse\x12)\n\x06leader\x18\x01 \x01(\x0b\x32\x19.lockkeeper.v1.Leadership\x12\x32\n\x0fremaining_lease\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"w\n\nLeadership\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\r\n\x05value\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x04\x12\x16\n\x0esession_digest\x18\x04 \x01(\t\x12\r\n\x05owner\x18\x05 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x06 \x01(\t\"6\n\x0eObserveRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_revision\x18\x02 \x01(\x04\"\xa3\x01\n\x0fObserveResponse\x12+\n\x06leader\x18\x01 \x01(\x0b\x32\x19.lockkeeper.v1.LeadershipH\x00\x12,\n\tno_leader\x18\x02 \x01(\x0b\x32\x17.lockkeeper.v1.NoLeaderH\x00\x12,\n\x06missed\x18\x03 \x01(\x0b\x32\x1a.lockkeeper.v1.TermsMissedH\x00\x42\x07\n\x05\x65vent\"\n\n\x08NoLeader\"\r\n\x0bTermsMissedB[\n\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1clockkeeper/v1/election.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18lockkeeper/v1/lock.proto\x1a\x19lockkeeper/v1/types.proto\"\xbf\x02\n\x0f\x43\x61mpaignRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12(\n\x05lease\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0cwait_timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12\x18\n\x10min_replica_acks\x18\x07 \x01(\r\x12!\n\x04note\x18\x08 \x01(\x0b\x32\x13.lockkeeper.v1.Note\x12\r\n\x05value\x18\t \x01(\t\x12-\n\nlock_delay\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tpreferred\x18\x0b \x01(\x08\"\xa3\x01\n\x10\x43\x61mpaignResponse\x12)\n\x07waiting\x18\x01 \x01(\x0b\x32\x16.lockkeeper.v1.WaitingH\x00\x12)\n\x07\x65lected\x18\x02 \x01(\x0b\x32\x16.lockkeeper.v1.ElectedH\x00\x12\x30\n\x0bnot_elected\x18\x03 \x01(\x0b\x32\x19.lockkeeper.v1.NotGrantedH\x00\x42\x07\n\x05\x65vent\"@\n\x07\x45lected\x12#\n\x05grant\x18\x01 \x01(\x0b\x32\x14.lockkeeper.v1.Grant\x12\x10\n\x08revision\x18\x02 \x01(\x04\"_\n\x0fProclaimRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12\r\n\x05value\x18\x05 \x01(\t\"$\n\x10ProclaimResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"T\n\rResignRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"6\n\x0eResignResponse\x12\x10\n\x08resigned\x18\x01 \x01(\x08\x12\x12\n\nhold_count\x18\x02 \x01(\r\"\xbd\x01\n\x0fTransferRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02to\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12)\n\x06within\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0b\x63lient_name\x18\x05 \x01(\t\x12\x0f\n\x07preempt\x18\x06 \x01(\x08\x12/\n\x0cgrace_period\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\"1\n\x10TransferResponse\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\x0f\n\x07reached\x18\x02 \x01(\x08\"\x1d\n\rLeaderRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"o\n\x0eLeaderResponse\x12)\n\x06leader\x18\x01 \x01(\x0b\x32\x19.lockkeeper.v1.Leadership\x12\x32\n\x0fremaining_lease\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"w\n\nLeadership\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\r\n\x05value\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x04\x12\x16\n\x0esession_digest\x18\x04 \x01(\t\x12\r\n\x05owner\x18\x05 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x06 \x01(\t\"6\n\x0eObserveRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_revision\x18\x02 \x01(\x04\"\xa3\x01\n\x0fObserveResponse\x12+\n\x06leader\x18\x01 \x01(\x0b\x32\x19.lockkeeper.v1.LeadershipH\x00\x12,\n\tno_leader\x18\x02 \x01(\x0b\x32\x17.lockkeeper.v1.NoLeaderH\x00\x12,\n\x06missed\x18\x03 \x01(\x0b\x32\x1a.lockkeeper.v1.TermsMissedH\x00\x42\x07\n\x05\x65vent\"\n\n\x08NoLeader\"\r\n\x0bTermsMissedB[\n\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,35 +37,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\020io.lockkeeper.v1P\001ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpb'
   _globals['_CAMPAIGNREQUEST']._serialized_start=133
-  _globals['_CAMPAIGNREQUEST']._serialized_end=433
-  _globals['_CAMPAIGNRESPONSE']._serialized_start=436
-  _globals['_CAMPAIGNRESPONSE']._serialized_end=599
-  _globals['_ELECTED']._serialized_start=601
-  _globals['_ELECTED']._serialized_end=665
-  _globals['_PROCLAIMREQUEST']._serialized_start=667
-  _globals['_PROCLAIMREQUEST']._serialized_end=762
-  _globals['_PROCLAIMRESPONSE']._serialized_start=764
-  _globals['_PROCLAIMRESPONSE']._serialized_end=800
-  _globals['_RESIGNREQUEST']._serialized_start=802
-  _globals['_RESIGNREQUEST']._serialized_end=886
-  _globals['_RESIGNRESPONSE']._serialized_start=888
-  _globals['_RESIGNRESPONSE']._serialized_end=942
-  _globals['_TRANSFERREQUEST']._serialized_start=945
-  _globals['_TRANSFERREQUEST']._serialized_end=1134
-  _globals['_TRANSFERRESPONSE']._serialized_start=1136
-  _globals['_TRANSFERRESPONSE']._serialized_end=1185
-  _globals['_LEADERREQUEST']._serialized_start=1187
-  _globals['_LEADERREQUEST']._serialized_end=1216
-  _globals['_LEADERRESPONSE']._serialized_start=1218
-  _globals['_LEADERRESPONSE']._serialized_end=1329
-  _globals['_LEADERSHIP']._serialized_start=1331
-  _globals['_LEADERSHIP']._serialized_end=1450
-  _globals['_OBSERVEREQUEST']._serialized_start=1452
-  _globals['_OBSERVEREQUEST']._serialized_end=1506
-  _globals['_OBSERVERESPONSE']._serialized_start=1509
-  _globals['_OBSERVERESPONSE']._serialized_end=1672
-  _globals['_NOLEADER']._serialized_start=1674
-  _globals['_NOLEADER']._serialized_end=1684
-  _globals['_TERMSMISSED']._serialized_start=1686
-  _globals['_TERMSMISSED']._serialized_end=1699
+  _globals['_CAMPAIGNREQUEST']._serialized_end=452
+  _globals['_CAMPAIGNRESPONSE']._serialized_start=455
+  _globals['_CAMPAIGNRESPONSE']._serialized_end=618
+  _globals['_ELECTED']._serialized_start=620
+  _globals['_ELECTED']._serialized_end=684
+  _globals['_PROCLAIMREQUEST']._serialized_start=686
+  _globals['_PROCLAIMREQUEST']._serialized_end=781
+  _globals['_PROCLAIMRESPONSE']._serialized_start=783
+  _globals['_PROCLAIMRESPONSE']._serialized_end=819
+  _globals['_RESIGNREQUEST']._serialized_start=821
+  _globals['_RESIGNREQUEST']._serialized_end=905
+  _globals['_RESIGNRESPONSE']._serialized_start=907
+  _globals['_RESIGNRESPONSE']._serialized_end=961
+  _globals['_TRANSFERREQUEST']._serialized_start=964
+  _globals['_TRANSFERREQUEST']._serialized_end=1153
+  _globals['_TRANSFERRESPONSE']._serialized_start=1155
+  _globals['_TRANSFERRESPONSE']._serialized_end=1204
+  _globals['_LEADERREQUEST']._serialized_start=1206
+  _globals['_LEADERREQUEST']._serialized_end=1235
+  _globals['_LEADERRESPONSE']._serialized_start=1237
+  _globals['_LEADERRESPONSE']._serialized_end=1348
+  _globals['_LEADERSHIP']._serialized_start=1350
+  _globals['_LEADERSHIP']._serialized_end=1469
+  _globals['_OBSERVEREQUEST']._serialized_start=1471
+  _globals['_OBSERVEREQUEST']._serialized_end=1525
+  _globals['_OBSERVERESPONSE']._serialized_start=1528
+  _globals['_OBSERVERESPONSE']._serialized_end=1691
+  _globals['_NOLEADER']._serialized_start=1693
+  _globals['_NOLEADER']._serialized_end=1703
+  _globals['_TERMSMISSED']._serialized_start=1705
+  _globals['_TERMSMISSED']._serialized_end=1718
 # @@protoc_insertion_point(module_scope)

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class CampaignRequest(_message.Message):
-    __slots__ = ("name", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "value", "lock_delay")
+    __slots__ = ("name", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "value", "lock_delay", "preferred")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class CampaignRequest(_message.Message):
     NOTE_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     LOCK_DELAY_FIELD_NUMBER: _ClassVar[int]
+    PREFERRED_FIELD_NUMBER: _ClassVar[int]
     name: str
     session_id: str
     owner: str
@@ -32,7 +33,8 @@ class CampaignRequest(_message.Message):
     note: _types_pb2.Note
     value: str
     lock_delay: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., value: _Optional[str] = ..., lock_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    preferred: bool
+    def __init__(self, name: _Optional[str] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., value: _Optional[str] = ..., lock_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., preferred: bool = ...) -> None: ...
 
 class CampaignResponse(_message.Message):
     __slots__ = ("waiting", "elected", "not_elected")

@@ -40,7 +40,7 @@ LOCK_GAP_REASON_STORE_UNREACHABLE: LockGapReason
 LOCK_GAP_REASON_BEHIND: LockGapReason
 
 class AcquireRequest(_message.Message):
-    __slots__ = ("name", "mode", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "hold_at_least", "lock_delay", "end_on_deadlock")
+    __slots__ = ("name", "mode", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note", "hold_at_least", "lock_delay", "end_on_deadlock", "preferred")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class AcquireRequest(_message.Message):
     HOLD_AT_LEAST_FIELD_NUMBER: _ClassVar[int]
     LOCK_DELAY_FIELD_NUMBER: _ClassVar[int]
     END_ON_DEADLOCK_FIELD_NUMBER: _ClassVar[int]
+    PREFERRED_FIELD_NUMBER: _ClassVar[int]
     name: str
     mode: _types_pb2.LockMode
     session_id: str
@@ -65,7 +66,8 @@ class AcquireRequest(_message.Message):
     hold_at_least: _duration_pb2.Duration
     lock_delay: _duration_pb2.Duration
     end_on_deadlock: bool
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., hold_at_least: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lock_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., end_on_deadlock: bool = ...) -> None: ...
+    preferred: bool
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ..., hold_at_least: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lock_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., end_on_deadlock: bool = ..., preferred: bool = ...) -> None: ...
 
 class AcquireResponse(_message.Message):
     __slots__ = ("waiting", "granted", "not_granted")

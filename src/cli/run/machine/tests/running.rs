@@ -125,6 +125,22 @@ fn loss_means_term_and_then_kill() {
 }
 
 #[test]
+fn what_another_owner_holds_by_now_is_killed_at_once() {
+    for reason in [LostReason::TakenOver, LostReason::HandedOver] {
+        let mut story = Story::running(plan());
+        story.advance(10.0);
+        story.on(Input::Lost(Some(Error::Lost {
+            name: NAME.to_owned(),
+            reason,
+            detail: String::new(),
+        })));
+        story.expect_signals(&[SIGTERM, SIGCONT]);
+        story.advance(0.0);
+        story.expect_signals(&[SIGKILL]);
+    }
+}
+
+#[test]
 fn after_a_loss_kill_comes_no_later_than_validity_allows() {
     let mut story = Story::running(plan());
     story.advance(20.0);

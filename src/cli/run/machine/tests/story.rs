@@ -73,7 +73,7 @@ pub(super) fn refused(code: Code, reason: &str) -> Error {
 pub(super) fn lost() -> Error {
     Error::Lost {
         name: NAME.to_owned(),
-        reason: LostReason::TakenOver,
+        reason: LostReason::Expired,
         detail: String::new(),
     }
 }

@@ -47,7 +47,14 @@ export interface CampaignRequest {
    * For how long nobody can lead after a loss of the leadership that was no resignation; as in
    * AcquireRequest.
    */
-  lockDelay?: Duration | undefined;
+  lockDelay?:
+    | Duration
+    | undefined;
+  /**
+   * Whether the candidate comes before the others, and asks a leader that is not preferred to
+   * resign; as in AcquireRequest.
+   */
+  preferred: boolean;
 }
 
 /** See ElectionService.Campaign. */
@@ -249,6 +256,7 @@ function createBaseCampaignRequest(): CampaignRequest {
     note: undefined,
     value: "",
     lockDelay: undefined,
+    preferred: false,
   };
 }
 
@@ -283,6 +291,9 @@ export const CampaignRequest: MessageFns<CampaignRequest> = {
     }
     if (message.lockDelay !== undefined) {
       Duration.encode(message.lockDelay, writer.uint32(82).fork()).join();
+    }
+    if (message.preferred !== false) {
+      writer.uint32(88).bool(message.preferred);
     }
     return writer;
   },
@@ -380,6 +391,14 @@ export const CampaignRequest: MessageFns<CampaignRequest> = {
             message.lockDelay = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.preferred = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -413,6 +432,7 @@ export const CampaignRequest: MessageFns<CampaignRequest> = {
     message.lockDelay = (object.lockDelay !== undefined && object.lockDelay !== null)
       ? Duration.fromPartial(object.lockDelay)
       : undefined;
+    message.preferred = object.preferred ?? false;
     return message;
   },
 };

@@ -49,7 +49,8 @@ export const ElectionServiceService = {
   /**
    * Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
    * once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-   * the stream ends OK. Candidates are elected in order of arrival, across coordinators.
+   * the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
+   * for those that are `preferred`.
    *
    * Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
    * and its value is proclaimed. Losses are reported on the session's stream.
@@ -162,7 +163,8 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
   /**
    * Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
    * once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-   * the stream ends OK. Candidates are elected in order of arrival, across coordinators.
+   * the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
+   * for those that are `preferred`.
    *
    * Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
    * and its value is proclaimed. Losses are reported on the session's stream.
@@ -227,7 +229,8 @@ export interface ElectionServiceClient extends Client {
   /**
    * Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
    * once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-   * the stream ends OK. Candidates are elected in order of arrival, across coordinators.
+   * the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
+   * for those that are `preferred`.
    *
    * Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
    * and its value is proclaimed. Losses are reported on the session's stream.

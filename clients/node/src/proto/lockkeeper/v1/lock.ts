@@ -129,6 +129,14 @@ export interface AcquireRequest {
    * set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
    */
   endOnDeadlock: boolean;
+  /**
+   * Whether the caller comes before the other waiters. When its wait begins, it becomes the
+   * first in line, and the holder's session receives `yield_requested` for 30 s, which it may
+   * ignore. A holder that was preferred itself is not asked; its note has the label `preferred`.
+   * Of several that wait, the last to arrive is the first. Only with FAIR
+   * (INVALID_ARGUMENT / INVALID_PREFERRED).
+   */
+  preferred: boolean;
 }
 
 /** See LockService.Acquire. */
@@ -809,6 +817,7 @@ function createBaseAcquireRequest(): AcquireRequest {
     holdAtLeast: undefined,
     lockDelay: undefined,
     endOnDeadlock: false,
+    preferred: false,
   };
 }
 
@@ -849,6 +858,9 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
     }
     if (message.endOnDeadlock !== false) {
       writer.uint32(160).bool(message.endOnDeadlock);
+    }
+    if (message.preferred !== false) {
+      writer.uint32(168).bool(message.preferred);
     }
     return writer;
   },
@@ -962,6 +974,14 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
             message.endOnDeadlock = reader.bool();
             continue;
           }
+          case 21: {
+            if (tag !== 168) {
+              break;
+            }
+
+            message.preferred = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -999,6 +1019,7 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
       ? Duration.fromPartial(object.lockDelay)
       : undefined;
     message.endOnDeadlock = object.endOnDeadlock ?? false;
+    message.preferred = object.preferred ?? false;
     return message;
   },
 };

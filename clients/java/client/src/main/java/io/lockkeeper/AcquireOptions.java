@@ -25,6 +25,7 @@ public final class AcquireOptions {
         Duration holdAtLeast;
         Duration lockDelay;
         boolean endsOnDeadlock;
+        boolean isPreferred;
         int minReplicaAcks;
         Duration patience;
         Note note = Note.getDefaultInstance();
@@ -39,6 +40,7 @@ public final class AcquireOptions {
             holdAtLeast = from.holdAtLeast;
             lockDelay = from.lockDelay;
             endsOnDeadlock = from.endsOnDeadlock;
+            isPreferred = from.isPreferred;
             minReplicaAcks = from.minReplicaAcks;
             patience = from.patience;
             note = from.note;
@@ -158,6 +160,18 @@ public final class AcquireOptions {
     }
 
     /**
+     * Comes before the other waiters: the wait becomes the first in line, and the holder is asked
+     * to yield, see {@link Grant#onYieldRequested}, unless it was preferred itself. Of several that
+     * wait, the last to arrive is the first. A try does not wait, so it has no effect there. Only
+     * for one lock, in the mode FAIR.
+     *
+     * @return the changed options
+     */
+    public AcquireOptions preferred() {
+        return with(it -> it.isPreferred = true);
+    }
+
+    /**
      * Sets the minimum number of the store's replicas that must acknowledge the grant and its
      * renewals. The default is 0.
      *
@@ -243,14 +257,23 @@ public final class AcquireOptions {
 
     /** Fails if something is set that only one lock can have. */
     void refuseWhatNeedsOneLock() {
-        if (settings.holdAtLeast != null || settings.lockDelay != null) {
-            String field = settings.holdAtLeast != null ? "holdAtLeast" : "lockDelay";
+        refuseIf(settings.holdAtLeast != null, "holdAtLeast");
+        refuseIf(settings.lockDelay != null, "lockDelay");
+        refuseIf(settings.isPreferred, "preferred");
+    }
+
+    private static void refuseIf(boolean isSet, String field) {
+        if (isSet) {
             throw new MisconfiguredException(field + ": only one lock can have it");
         }
     }
 
     boolean endsOnDeadlock() {
         return settings.endsOnDeadlock;
+    }
+
+    boolean isPreferred() {
+        return settings.isPreferred;
     }
 
     int minReplicaAcks() {

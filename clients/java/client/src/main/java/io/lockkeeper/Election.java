@@ -16,10 +16,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
-/**
- * An election: the fair lock of the same name, with a value that its holder proclaims. Terms
- * lead in order of arrival.
- */
+/** An election: the fair lock of the same name, with a value that its holder proclaims. */
 public final class Election {
 
     private final Lockkeeper client;
@@ -43,8 +40,9 @@ public final class Election {
     }
 
     /**
-     * Waits until this candidate leads, and proclaims its value. Fails as {@link
-     * Lockkeeper#acquire(String, AcquireOptions)} does, and does not lead then.
+     * Waits until this candidate leads, and proclaims its value. Candidates lead in order of
+     * arrival, but for those that are {@linkplain AcquireOptions#preferred preferred}. Fails as
+     * {@link Lockkeeper#acquire(String, AcquireOptions)} does, and does not lead then.
      *
      * @param value what observers see: at most 1024 bytes, without control characters
      * @param options how to acquire the lock; the mode is always FAIR

@@ -40,6 +40,7 @@ final class Frames {
         request.setMode(options.mode().proto()).setOwner(owner(options));
         request.setMinReplicaAcks(options.minReplicaAcks());
         request.setEndOnDeadlock(options.endsOnDeadlock());
+        request.setPreferred(options.isPreferred());
         lease(options).ifPresent(request::setLease);
         holdAtLeast(options).ifPresent(request::setHoldAtLeast);
         lockDelay(options).ifPresent(request::setLockDelay);

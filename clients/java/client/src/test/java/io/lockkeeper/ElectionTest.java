@@ -96,6 +96,27 @@ final class ElectionTest extends WithCoordinator {
     }
 
     @Test
+    void aPreferredCandidateComesFirst() throws Exception {
+        Leadership first = client.election("preferred").campaign("first");
+        CompletableFuture<YieldRequest> asked = new CompletableFuture<>();
+        first.onYieldRequested(asked::complete);
+        Election election = other.election("preferred");
+        CompletableFuture<Leadership> waits = election.campaignAsync("waits", DEFAULTS);
+        while (client.withoutSession().describe("preferred").getWaiterCount() == 0) {
+            Thread.onSpinWait();
+        }
+        CompletableFuture<Leadership> preferred =
+                election.campaignAsync("preferred", DEFAULTS.preferred());
+        soon(asked);
+        first.resign();
+        try (Leadership leadership = soon(preferred)) {
+            assertFalse(waits.isDone());
+            assertFalse(leadership.isLost());
+        }
+        soon(waits).resign();
+    }
+
+    @Test
     void aCandidateThatGivesUpIsGone() throws Exception {
         Election election = client.election("cancel");
         Leadership first = election.campaign("first");

@@ -69,6 +69,9 @@ final class NegotiationTest extends WithCoordinator {
         var several = assertThrows(fails, () -> client.acquireAll(List.of("a", "b"), options));
         assertEquals("lockDelay: only one lock can have it", several.getMessage());
         assertThrows(fails, () -> client.semaphore("s").acquire(1, options));
+        AcquireOptions preferred = DEFAULTS.mode(LockMode.FAIR).preferred();
+        assertThrows(fails, () -> client.acquireAll(List.of("a", "b"), preferred));
+        assertThrows(fails, () -> client.semaphore("s").acquire(1, preferred));
         assertThrows(fails, () -> DEFAULTS.lockDelay(Duration.ofSeconds(-1)));
         AcquireOptions reader = options.mode(LockMode.READ);
         var refused = assertThrows(RefusedException.class, () -> client.acquire("a", reader));

@@ -1,0 +1,79 @@
+//! Messages to all coordinators: a session is resumed on another one.
+
+use super::{encoding::text, host_scripts::HostScripts};
+use crate::script::{CallError, catalog, keys};
+
+/// The first line of a message. Coordinators skip what begins otherwise.
+const KIND: &str = "moved-1";
+
+/// A session that a coordinator resumed and that another one may have served so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Its id.
+    pub session: String,
+    /// How often it was resumed, at least.
+    pub generation: u32,
+}
+
+// === impl Moved ===
+
+impl Moved {
+    fn encode(&self) -> String {
+        format!("{KIND}\n{}\n{}", self.session, self.generation)
+    }
+
+    /// Reads a message; `None` if it is another one.
+    pub fn parse(message: &[u8]) -> Option<Self> {
+        let mut lines = str::from_utf8(message).ok()?.split('\n');
+        if lines.next() != Some(KIND) {
+            return None;
+        }
+        Some(Self {
+            session: lines.next()?.to_owned(),
+            generation: lines.next()?.parse().ok()?,
+        })
+    }
+}
+
+// === impl HostScripts ===
+
+impl HostScripts {
+    pub(crate) async fn tell_moved(
+        &self,
+        channel: &str,
+        prefix: &str,
+        moved: &Moved,
+    ) -> Result<(), CallError> {
+        let keys = vec![keys::holders_reached(
+            &[prefix, &moved.session].concat(),
+            "",
+        )];
+        let args = vec![text(channel), text(&moved.encode())];
+        self.eval(&catalog::HOLDERS_TELL, keys, args).await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_survives_and_others_are_skipped() {
+        let moved = Moved {
+            session: "6fa459ea-ee8a-3ca4-894e-db77e160355e".to_owned(),
+            generation: 7,
+        };
+        assert_eq!(Moved::parse(moved.encode().as_bytes()), Some(moved));
+        for other in [
+            "",
+            "1\n7\n\n1",
+            "moved-2\na\n1",
+            "moved-1\na",
+            "moved-1\na\nx",
+        ] {
+            assert_eq!(Moved::parse(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(Moved::parse(b"\xff"), None);
+    }
+}
