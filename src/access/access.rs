@@ -66,7 +66,7 @@ struct Shared {
     accounts: Accounts,
     denials: Denials,
     watchers: Watchers,
-    changes: watch::Sender<u64>,
+    changes: watch::Sender<()>,
 }
 
 // === impl Access ===
@@ -150,10 +150,10 @@ impl Access {
 
     /// Notes that credentials may have changed, for [`Access::until_refused`].
     pub fn has_changed(&self) {
-        self.shared.changes.send_modify(|count| *count += 1);
+        self.shared.changes.send_replace(());
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
+    fn changes(&self) -> watch::Receiver<()> {
         self.shared.changes.subscribe()
     }
 
@@ -317,3 +317,7 @@ impl Port {
         takes_tokens: true,
     };
 }
+
+#[cfg(test)]
+#[path = "access_tests.rs"]
+mod tests;

@@ -90,3 +90,70 @@ impl Audited<'_> {
         self.peer.map(|peer| peer.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::entries::entries;
+
+    #[test]
+    fn an_entry_says_who_did_what_to_which_lock_and_how_it_ended() {
+        let (web, anonymous) = (Identity::named("web"), Identity::anonymous());
+        let call = Audited {
+            identity: &web,
+            peer: Some(SocketAddr::from(([10, 0, 0, 1], 4711))),
+            operation: "ForceRelease",
+            name: "build",
+            reason: "stuck",
+        };
+        let nobody = Audited {
+            identity: &anonymous,
+            peer: None,
+            ..call
+        };
+        let entries = entries(|| {
+            call.done();
+            call.allowed();
+            call.failed(&"no store");
+            nobody.denied();
+            nobody.denied_times(7);
+            Audited::reloaded("auth.token_file", "added: ci");
+        });
+        let entry = |level, result| {
+            json!({
+                "level": level, "target": "audit", "who": "web", "operation": "ForceRelease",
+                "name": "build", "reason": "stuck", "result": result, "peer": "10.0.0.1:4711",
+            })
+        };
+        let of_nobody = |mut entry: Value| {
+            entry["who"] = "anonymous".into();
+            entry.as_object_mut().unwrap().remove("peer");
+            entry
+        };
+        let mut failed = entry("WARN", "failed");
+        failed["error"] = "no store".into();
+        let denied = of_nobody(entry("WARN", "denied"));
+        let mut several = denied.clone();
+        several["calls"] = 7.into();
+        let mut reloaded = of_nobody(entry("INFO", "done"));
+        for (field, value) in [
+            ("who", "coordinator"),
+            ("operation", "Reload"),
+            ("name", "auth.token_file"),
+            ("reason", "added: ci"),
+        ] {
+            reloaded[field] = value.into();
+        }
+        let wanted = [
+            entry("INFO", "done"),
+            entry("DEBUG", "allowed"),
+            failed,
+            denied,
+            several,
+            reloaded,
+        ];
+        assert_eq!(entries, wanted);
+    }
+}

@@ -55,6 +55,15 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_ends_when_it_says() {
+        let mut params = CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(2040, 1, 2);
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        assert_eq!(end_of_certificate(certificate.der()), Some(2_209_075_200));
+        assert_eq!(end_of_certificate(b"no certificate"), None);
+    }
+
+    #[test]
     fn a_uri_goes_before_a_dns_name_and_both_before_the_subject() {
         let uri = || SanType::URI("spiffe://prod/web".try_into().unwrap());
         let dns = || SanType::DnsName("web.prod".try_into().unwrap());

@@ -112,6 +112,19 @@ fn shortened(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entries::entries;
+
+    #[test]
+    fn a_name_is_cut_between_two_characters() {
+        let name = format!("a{}", "ä".repeat(100));
+        let logged = entries(|| Denials::default().denied(None, &name, "why"));
+        let [entry] = logged.as_slice() else {
+            panic!("{logged:?}");
+        };
+        let cut = format!("a{}", "ä".repeat((NAME_BYTES_MAX - 1) / 2));
+        assert_eq!(entry["operation"], cut);
+        assert_eq!(entry["calls"], 1);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn calls_of_an_address_are_counted_for_a_minute() {

@@ -93,3 +93,74 @@ fn unusable(files: &[PathBuf], problem: String) -> Unusable {
     let file = files.first().cloned().unwrap_or_default();
     Unusable { file, problem }
 }
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::entries::entries;
+
+    fn both(contents: &[Vec<u8>]) -> Result<String, String> {
+        let text = String::from_utf8_lossy(&contents.concat()).into_owned();
+        if text.contains("bad") {
+            return Err("is bad".to_owned());
+        }
+        Ok(text)
+    }
+
+    #[test]
+    fn the_value_follows_the_files_and_each_problem_is_logged_once() {
+        let folder = TempDir::new().unwrap();
+        let files = ["a", "b"].map(|name| folder.path().join(name));
+        for (file, text) in files.iter().zip(["one", "two"]) {
+            fs::write(file, text).unwrap();
+        }
+        let watched = Watched::new(files.clone(), both).unwrap();
+        assert_eq!(*watched.get(), "onetwo");
+        let reload = || {
+            let mut is_new = false;
+            let logged = entries(|| {
+                is_new = watched.reload("key", |old, new| format!("{old}, now {new}"));
+            });
+            let fields = ["message", "error", "reason"];
+            let said = logged.iter().flat_map(|entry| fields.map(|it| &entry[it]));
+            let said = said.filter_map(|it| it.as_str().map(str::to_owned));
+            (is_new, said.collect::<Vec<_>>().join("; "))
+        };
+        assert_eq!(reload(), (false, String::new()));
+        fs::write(&files[1], "three").unwrap();
+        assert_eq!(
+            reload(),
+            (true, "reloaded; onetwo, now onethree".to_owned())
+        );
+        assert_eq!(*watched.get(), "onethree");
+        fs::write(&files[0], "bad").unwrap();
+        let (is_new, said) = reload();
+        assert!(!is_new && said.contains("not reloaded"), "{said}");
+        assert!(said.contains(&format!("{}: is bad", files[0].display())));
+        assert_eq!(reload(), (false, String::new()), "it was said");
+        fs::remove_file(&files[1]).unwrap();
+        let (is_new, said) = reload();
+        assert!(
+            !is_new && said.contains(&files[1].display().to_string()),
+            "{said}"
+        );
+        assert_eq!(*watched.get(), "onethree", "what was read before");
+        fs::write(&files[0], "one").unwrap();
+        fs::write(&files[1], "three").unwrap();
+        assert_eq!(reload(), (false, String::new()), "as it was");
+        fs::remove_file(&files[1]).unwrap();
+        assert!(!reload().1.is_empty(), "it is a problem anew");
+    }
+
+    #[test]
+    fn what_cannot_be_used_at_first_is_an_error_that_names_the_file() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("a");
+        let new = || Watched::new([file.clone()], both).err().unwrap();
+        assert_eq!(new().file, file, "there is none");
+        fs::write(&file, "bad").unwrap();
+        assert_eq!(new().to_string(), format!("{}: is bad", file.display()));
+    }
+}

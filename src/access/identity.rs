@@ -111,3 +111,46 @@ impl fmt::Debug for Identity {
         write!(f, "Identity({self})")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hash::{BuildHasher as _, RandomState};
+
+    use super::*;
+
+    #[test]
+    fn a_name_tells_callers_apart_and_its_mark_does_not_reveal_it() {
+        let [web, again, api] = ["web", "web", "api"].map(Identity::named);
+        assert!(web == again && web != api);
+        assert_eq!(web.mark(), again.mark());
+        assert_ne!(web.mark(), api.mark());
+        assert_eq!(web.mark().len(), MARK_CHARS);
+        assert!(!web.mark().contains("web"));
+        assert_eq!(web.to_string(), "web");
+        let hasher = RandomState::new();
+        assert_eq!(hasher.hash_one(&web), hasher.hash_one(&again));
+        assert_ne!(hasher.hash_one(&web), hasher.hash_one(&api));
+    }
+
+    #[test]
+    fn who_has_no_name_is_anonymous() {
+        let anonymous = Identity::named("");
+        assert!(anonymous.is_anonymous() && anonymous == Identity::anonymous());
+        assert!(!Identity::named("web").is_anonymous());
+        assert_eq!(anonymous.as_str(), "");
+        assert_eq!(anonymous.to_string(), "anonymous");
+        assert_eq!(anonymous.mark(), ANONYMOUS_MARK);
+        assert_eq!(Identity::of_uid(1000).as_str(), "uid:1000");
+    }
+
+    #[test]
+    fn a_token_cannot_take_the_name_of_another_kind_of_caller() {
+        for bad in ["", "a b", "a\tb", "a\u{7}b", "anonymous", "uid:0"] {
+            assert!(Identity::of_token(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(
+            Identity::of_token("anonymous2").unwrap().as_str(),
+            "anonymous2"
+        );
+    }
+}

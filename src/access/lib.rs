@@ -10,6 +10,8 @@ mod account;
 mod audit;
 mod certificate;
 mod denials;
+#[cfg(test)]
+mod entries;
 mod error;
 mod files;
 mod identity;

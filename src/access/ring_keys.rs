@@ -85,3 +85,7 @@ impl JwtVerifier for Key {
         self.algorithm
     }
 }
+
+#[cfg(test)]
+#[path = "ring_keys_tests.rs"]
+mod tests;

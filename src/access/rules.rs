@@ -107,6 +107,15 @@ mod tests {
     }
 
     #[test]
+    fn rights_have_the_names_that_rules_use() {
+        let names = Right::ALL.map(Right::name);
+        assert_eq!(
+            names,
+            ["acquire", "release", "describe", "preempt", "admin"]
+        );
+    }
+
+    #[test]
     fn what_no_rule_allows_is_refused() {
         let rules = Rules::new(vec![
             rule(

@@ -92,6 +92,14 @@ mod tests {
     }
 
     #[test]
+    fn files_are_compared_by_whose_tokens_came_and_went() {
+        let old = parse("ci 0123456789abcdef\nweb fedcba9876543210").unwrap();
+        let new = parse("ci 0123456789abcdef\napi aaaaaaaaaaaaaaaa").unwrap();
+        assert_eq!(old.compare(&new), "added: api; removed: web");
+        assert_eq!(old.compare(&old), "added: ; removed: ");
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused_by_its_line_and_not_shown() {
         for (bad, line) in [
             ("ci", "line 1"),

@@ -75,6 +75,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_place_that_is_freed_can_be_taken_again_and_no_more() {
+        let watchers = Watchers::default();
+        let web = Identity::named("web");
+        let place = || watchers.place(&web, false);
+        let mut places: Vec<_> = (0..100).map_while(|_| place()).collect();
+        assert_eq!(places.len(), PER_IDENTITY_MAX);
+        places.pop();
+        places.extend(place());
+        assert!(place().is_none());
+    }
+
+    #[test]
     fn nobody_takes_the_places_of_those_who_see_all() {
         let watchers = Watchers::default();
         let mut places = Vec::new();
