@@ -4,27 +4,23 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
-    path::{Path, PathBuf},
-    process::ExitStatus,
+    path::Path,
     time::Duration,
 };
 
-use anyhow::{Context as _, Error, Result, ensure};
+use anyhow::{Error, Result, ensure};
 use deadpool_redis::redis::from_redis_value;
 use lockkeeper_testkit::{
     checker::{Bounds, check},
     coordinator::{Coordinator, Settings},
     heartbeat,
-    history::{At, Event},
+    history::{At, Event, History},
     line::Line,
     redis_server::RedisServer,
+    redisson,
 };
-use nix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     driver_process::{Driver, PATIENCE},
@@ -42,7 +38,7 @@ const HOLD: Duration = Duration::from_millis(2);
 /// Who contends.
 struct Contenders {
     drivers: Vec<(Driver, u64)>,
-    redisson: Vec<Child>,
+    redisson: Option<redisson::Contenders>,
     names: BTreeSet<String>,
 }
 
@@ -61,7 +57,7 @@ pub(crate) async fn contend(languages: &[Language]) -> Result<()> {
     }
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("history");
-    let (begun, begun_at) = (Instant::now(), monotonic()?);
+    let (begun, history) = (Instant::now(), History::begin());
     let mut contenders = Contenders::start(languages, &coordinators, time, &file).await?;
     contenders.start_redisson(&redis, time, &file)?;
     let names = contenders.names.clone();
@@ -74,11 +70,12 @@ pub(crate) async fn contend(languages: &[Language]) -> Result<()> {
         fault: At::ZERO,
         healed: At::ZERO,
         stopped,
-        end: begun.elapsed(),
+        end: history.now(),
         lateness: heartbeat::lateness(begun, Instant::now()),
     };
     let text = std::fs::read_to_string(&file)?;
-    judge(&text, &names, begun_at, &bounds)?;
+    history.add(&text, 0, 0).map_err(Error::msg)?;
+    judge(&text, &names, &history.take(), &bounds)?;
     nothing_left(&redis).await
 }
 
@@ -107,9 +104,8 @@ async fn strike(coordinators: &mut [Coordinator], until: Instant) {
 }
 
 #[expect(clippy::print_stdout, reason = "what the kit is for")]
-fn judge(text: &str, names: &BTreeSet<String>, begun: At, bounds: &Bounds) -> Result<()> {
-    let events = parse(text, begun)?;
-    let found = check(&events, bounds);
+fn judge(text: &str, names: &BTreeSet<String>, events: &[Event], bounds: &Bounds) -> Result<()> {
+    let found = check(events, bounds);
     let mut grants: BTreeMap<String, usize> = names.iter().map(|it| (it.clone(), 0)).collect();
     for line in text.lines() {
         let line: Line = serde_json::from_str(line)?;
@@ -146,26 +142,6 @@ fn judge(text: &str, names: &BTreeSet<String>, begun: At, bounds: &Bounds) -> Re
     Ok(())
 }
 
-/// The events of all contenders, in the order of their times.
-fn parse(text: &str, begun: At) -> Result<Vec<Event>> {
-    let mut attempts = BTreeMap::new();
-    let mut events = Vec::new();
-    for line in text.lines() {
-        let line: Line = serde_json::from_str(line).with_context(|| line.to_owned())?;
-        let next = u64::try_from(attempts.len())?;
-        let (at, what) = line.event().map_err(Error::msg)?;
-        events.push(Event {
-            at: at.saturating_sub(begun),
-            client: 0,
-            attempt: *attempts.entry((line.client, line.attempt)).or_insert(next),
-            name: 0,
-            what,
-        });
-    }
-    events.sort_by_key(|it| it.at);
-    Ok(events)
-}
-
 /// The lock, its waiters and its leases have gone. The counter of its tokens and the answers to
 /// requests stay for a while.
 async fn nothing_left(redis: &RedisServer) -> Result<()> {
@@ -187,10 +163,6 @@ async fn nothing_left(redis: &RedisServer) -> Result<()> {
         );
     }
     Ok(())
-}
-
-fn monotonic() -> Result<At> {
-    Ok(clock_gettime(ClockId::CLOCK_MONOTONIC)?.into())
 }
 
 // === impl Contenders ===
@@ -221,39 +193,25 @@ impl Contenders {
                 names.insert(client);
             }
         }
-        let redisson = Vec::new();
         Ok(Self {
             drivers,
-            redisson,
+            redisson: None,
             names,
         })
     }
 
-    /// Starts those of the real Redisson, if its agent is built.
+    /// Starts those of the real Redisson, if they are built.
     fn start_redisson(
         &mut self,
         redis: &RedisServer,
         time: Duration,
         history: &Path,
     ) -> Result<()> {
-        let Some(agents) = env::var_os("LOCKKEEPER_INTEROP_AGENTS") else {
-            return Ok(());
-        };
-        let folder = PathBuf::from(agents).join("current");
-        let path = format!("{0}/agent.jar:{0}/lib/*", folder.display());
-        for number in 1..=EACH {
-            let client = format!("redisson-{number}");
-            let process = Command::new("java")
-                .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp"])
-                .args([&path, "lockkeeper.interop.Contender", &redis.url(), NAME])
-                .args([time.as_secs(), u64::try_from(HOLD.as_millis())?].map(|it| it.to_string()))
-                .arg(&client)
-                .arg(history)
-                .kill_on_drop(true)
-                .spawn()
-                .context("java starts")?;
-            self.redisson.push(process);
-            self.names.insert(client);
+        if let Some(folder) = redisson::built() {
+            let times = [time, HOLD];
+            let started = redisson::Contenders::start(&folder, &redis.url(), NAME, times, history)?;
+            self.names.extend(started.names().map(str::to_owned));
+            self.redisson = Some(started);
         }
         Ok(())
     }
@@ -265,11 +223,9 @@ impl Contenders {
             driver.run(json!({ "do": "close" })).await?;
             driver.end().await?;
         }
-        for mut process in self.redisson {
-            let status = timeout(PATIENCE, process.wait()).await;
-            let status = status.context("Redisson does not end")??;
-            ensure!(ExitStatus::success(&status), "Redisson ended with {status}");
+        match self.redisson {
+            Some(redisson) => redisson.end().await.map_err(Error::msg),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

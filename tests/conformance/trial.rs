@@ -2,11 +2,11 @@
 
 use std::{env, ffi::OsString, path::Path, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use lockkeeper_testkit::heartbeat;
 use tokio::{
     runtime::{Builder, Runtime},
-    time::Instant,
+    time::{Instant, timeout},
 };
 
 use crate::{
@@ -15,6 +15,9 @@ use crate::{
 
 /// A scenario that fails while the machine wakes its threads later than this proves nothing.
 const LATE_MAX: Duration = Duration::from_millis(100);
+
+/// A scenario that takes this long waits for what never comes.
+const SCENARIO_MAX: Duration = Duration::from_secs(120);
 
 /// How often such a scenario is run.
 const RUNS_MAX: usize = 4;
@@ -78,23 +81,23 @@ impl Language {
 /// Runs a scenario with scripted coordinators.
 pub(crate) fn scripted(language: &Language, scenario: Scenario) -> Result<()> {
     judged(|runtime| {
-        runtime.block_on(async {
+        runtime.block_on(bounded(async {
             let mut stage = Stage::new(language.driver().await?).await?;
             scenario(&mut stage).await?;
             let problems = stage.problems();
             ensure!(problems.is_empty(), "{}", problems.join("; "));
             Ok(())
-        })
+        }))
     })
 }
 
 /// Runs a scenario with real coordinators.
 pub(crate) fn real(language: &Language, scenario: real::Scenario) -> Result<()> {
     judged(|runtime| {
-        runtime.block_on(async {
+        runtime.block_on(bounded(async {
             let mut scene = real::Scene::new(language).await?;
             scenario(&mut scene).await
-        })
+        }))
     })
 }
 
@@ -106,6 +109,11 @@ pub(crate) fn contention(languages: &[Language]) -> Result<()> {
 /// Runs the deadlock of all languages.
 pub(crate) fn deadlock(languages: &[Language]) -> Result<()> {
     judged(|runtime| runtime.block_on(deadlock::deadlock(languages)))
+}
+
+async fn bounded(scenario: impl Future<Output = Result<()>>) -> Result<()> {
+    let ended = timeout(SCENARIO_MAX, scenario).await;
+    ended.map_err(|_| anyhow!("it has not ended after {SCENARIO_MAX:?}"))?
 }
 
 /// Runs something anew if it failed while the machine was starved.

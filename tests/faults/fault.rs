@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 use nix::sys::signal::Signal;
+use rand::RngExt as _;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     cluster::MASTERS,
     contender::name,
     redis_server::{RedisServer, eventually},
+    store::Store,
     tcp_proxy::TcpProxy,
-    world::{LEASE, Store, WITNESS, World},
+    time::say,
+    wire::Impairment,
+    world::{LEASE, WITNESS, World},
 };
 
 /// Between two strikes of those that strike repeatedly.
@@ -60,6 +64,14 @@ pub(crate) enum Fault {
     CoordinatorFrozen(Duration),
     /// One coordinator after the other is stopped in the proper way and started again.
     CoordinatorsReplaced,
+    /// The wire of the first coordinator does this to what it sends, and that to what it is sent.
+    Impaired([Impairment; 2], Duration),
+    /// The master is killed while the wire of the first coordinator does this in both directions.
+    MasterKilledOverWire(Impairment),
+    /// The clocks that can step do so, by so many seconds.
+    ClocksStepped(i64),
+    /// One of these at random, and what it broke is mended at once.
+    AnyOf(&'static [Fault]),
 }
 
 impl Fault {
@@ -118,6 +130,19 @@ impl Fault {
                     coordinator.restart_on_same_address().await;
                 }
             }
+            Self::Impaired(ways, long) => {
+                world.impaired(ways, async |_| sleep(long).await).await;
+            }
+            Self::MasterKilledOverWire(impairment) => {
+                world.impaired([impairment; 2], master_killed).await;
+            }
+            Self::ClocksStepped(seconds) => world.step_clocks(seconds),
+            Self::AnyOf(faults) => {
+                let fault = faults[rand::rng().random_range(..faults.len())];
+                say(&format!("{fault:?}"));
+                Box::pin(fault.strike(world)).await;
+                Box::pin(fault.mend(world)).await;
+            }
         }
     }
 
@@ -125,6 +150,7 @@ impl Fault {
     pub(crate) async fn mend(self, world: &mut World) {
         match self {
             Self::MasterKilled
+            | Self::MasterKilledOverWire(_)
             | Self::MasterFrozen(_)
             | Self::WritesLost(_)
             | Self::ReplicasAway(_)

@@ -5,10 +5,11 @@ use std::{fs, iter, path::Path, time::Duration};
 use crate::{
     checker::{Bounds, Findings, NOTICE_MAX},
     contender::{self, Ring},
+    fault::Fault,
     heartbeat::Lateness,
     history::Event,
     line::{Header, Line, micros},
-    row::{Promise, Row},
+    row::{Promise, Row, Usage},
     witness::Registers,
 };
 
@@ -20,12 +21,19 @@ const SHARE_MAX: f64 = 0.1;
 /// second by each make one in a few hundred runs, and bursts more.
 const TWINS_MAX: usize = 2;
 
+/// By so much what a coordinator uses may differ from one moment to another: all clients of the
+/// other one come to it.
+const MEMORY_SPREAD: u64 = 16 << 20;
+const FILES_SPREAD: usize = 64;
+
 /// What a run comes to.
 pub(crate) enum Verdict {
     Kept,
     /// Something took too long, and the fault and the coordinators need not have been what took it.
     Void(String),
     Broken(String),
+    /// Something is not there that the run needs.
+    Skipped(String),
 }
 
 /// What a run showed.
@@ -35,6 +43,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) strikes: u32,
     /// Another server took over once more.
     pub(crate) struck_again: bool,
+    /// What the last coordinator used, early and at the end.
+    pub(crate) used: [Usage; 2],
     pub(crate) findings: Findings,
     pub(crate) bounds: Bounds,
     pub(crate) ring: &'a Ring,
@@ -80,6 +90,12 @@ impl Outcome<'_> {
             format!("stuck={} silent={}", it.stuck.len(), it.silent.len()),
             format!("unaware={}", it.unaware.len()),
             format!("| outage={outage} back={back} one={one} leaderless={leaderless}"),
+            format!(
+                "| MiB={}..{}",
+                self.used[0].memory >> 20,
+                self.used[1].memory >> 20
+            ),
+            format!("files={}..{}", self.used[0].files, self.used[1].files),
             format!("| machine late={late} in all={in_all}"),
         ]
         .join(" ")
@@ -166,6 +182,12 @@ impl Outcome<'_> {
             always.extend(it.unaware.iter().cloned());
             let keeps_all = row.promise == Promise::Exclusion;
             always.extend(self.ring.terms.problems(keeps_all));
+        }
+        let [early, last] = self.used;
+        let grown =
+            last.memory > early.memory + MEMORY_SPREAD || last.files > early.files + FILES_SPREAD;
+        if matches!(row.fault, Fault::AnyOf(_)) && grown {
+            always.push(format!("a coordinator grows from {early:?} to {last:?}"));
         }
         in_time.extend(it.stuck.iter().chain(&it.silent).cloned());
         if it.outage > row.outage_max + late {

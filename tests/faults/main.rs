@@ -9,8 +9,8 @@
 )]
 
 use lockkeeper_testkit::{
-    checker, cluster, coordinator, heartbeat, history, line, redis_server, sentinels, tcp_proxy,
-    time,
+    checker, clock, cluster, coordinator, heartbeat, history, line, redis_server, redisson,
+    sentinels, tcp_proxy, time, wire,
 };
 
 mod contender;
@@ -20,5 +20,8 @@ mod kinds;
 mod link;
 mod row;
 mod rows;
+mod soak;
+mod store;
+mod tls;
 mod witness;
 mod world;

@@ -1,9 +1,10 @@
 //! A row of the table in `docs/robustness/rows.md`: contenders, a fault, and what may come of it.
 
-use std::{env, sync::Arc, time::Duration};
+use std::{env, fs, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
+use tempfile::NamedTempFile;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
@@ -12,20 +13,24 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     checker::{Bounds, check},
-    contender::{Contender, Ring, SHORT},
+    contender::{self, Contender, Ring, SHORT},
     coordinator::Coordinator,
     fault::Fault,
     heartbeat,
-    history::At,
+    history::{At, History},
     judgement::{Outcome, Verdict},
     kinds::{self, User},
     redis_server::eventually,
+    redisson,
     time::say,
-    world::{Kind, LEASE, Network, Setup, World},
+    world::{Clocks, Kind, LEASE, Network, Setup, WITNESS, World},
 };
 
 /// How many contend.
 const CONTENDERS: usize = 32;
+
+/// How long Redisson holds the lock.
+const REDISSON_HOLDS: Duration = Duration::from_millis(2);
 
 /// How long they go on after the fault, at the least.
 const AFTER: Duration = Duration::from_millis(2500);
@@ -65,6 +70,21 @@ pub(crate) struct Row {
     /// Whether calls may fail, and whether grants may be lost and told so.
     pub(crate) may_fail: bool,
     pub(crate) may_lose: bool,
+    /// Runs only if a run has a length: others show the same in short.
+    pub(crate) only_long: bool,
+}
+
+/// Programs with the real Redisson, and the file of what they see.
+struct Redisson {
+    contenders: redisson::Contenders,
+    history: NamedTempFile,
+}
+
+/// What a coordinator uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    pub(crate) memory: u64,
+    pub(crate) files: usize,
 }
 
 /// When the faults of a run were, and whether another came on top.
@@ -74,6 +94,8 @@ struct Strikes {
     stopped: At,
     count: u32,
     struck_again: bool,
+    /// What the last coordinator used after the first quarter of the time, and at the end.
+    used: [Usage; 2],
 }
 
 /// One Redis.
@@ -85,6 +107,9 @@ pub(crate) fn single(name: &'static str, fault: Fault) -> Row {
             server: &[],
             settings: &[],
             network: Network::Plain,
+            clocks: Clocks::Steady,
+            tls: false,
+            redisson: false,
         },
         fault,
         promise: Promise::Exclusion,
@@ -92,6 +117,7 @@ pub(crate) fn single(name: &'static str, fault: Fault) -> Row {
         outage_of_one_max: LEASE + 2 * SECOND,
         may_fail: true,
         may_lose: false,
+        only_long: false,
     }
 }
 
@@ -133,7 +159,7 @@ pub(crate) fn long(fast: Duration, long: Duration) -> Duration {
 }
 
 /// A run's length; one strike if it is zero.
-fn fault_seconds() -> Duration {
+pub(crate) fn fault_seconds() -> Duration {
     Duration::from_secs(number("FAULT_SECONDS").unwrap_or(0))
 }
 
@@ -171,6 +197,23 @@ impl Row {
         self
     }
 
+    pub(crate) fn clocks(mut self, clocks: Clocks) -> Self {
+        self.setup.clocks = clocks;
+        self
+    }
+
+    /// With TLS between coordinators and servers.
+    pub(crate) fn tls(mut self) -> Self {
+        self.setup.tls = true;
+        self
+    }
+
+    /// Beside programs with the real Redisson, on one server.
+    pub(crate) fn beside_redisson(mut self) -> Self {
+        self.setup.redisson = true;
+        self
+    }
+
     pub(crate) fn promises(self, promise: Promise) -> Self {
         Self { promise, ..self }
     }
@@ -199,6 +242,18 @@ impl Row {
         }
     }
 
+    pub(crate) fn only_long(self) -> Self {
+        Self {
+            only_long: true,
+            ..self
+        }
+    }
+
+    /// All of it at random, for as long as wanted.
+    pub(crate) fn soak(self) -> Self {
+        self.may_lose().only_long()
+    }
+
     /// No call fails, and nothing is lost.
     pub(crate) fn harmless(self) -> Self {
         Self {
@@ -216,11 +271,16 @@ impl Row {
 
     /// Makes a run that shows something, and judges it.
     pub(crate) async fn run(self) {
+        if self.only_long && fault_seconds().is_zero() {
+            say(&format!("row {:<34} only with FAULT_SECONDS", self.name));
+            return;
+        }
         for _ in 0..=REPEATS_MAX {
             match self.run_once().await {
                 Verdict::Kept => return,
                 Verdict::Void(why) => say(&format!("row {:<34} VOID: {why}", self.name)),
                 Verdict::Broken(why) => panic!("{}: {why}", self.name),
+                Verdict::Skipped(why) => return say(&format!("SKIPPED row {}: {why}", self.name)),
             }
         }
         panic!(
@@ -231,7 +291,10 @@ impl Row {
 
     async fn run_once(&self) -> Verdict {
         let seed = seed();
-        let mut world = World::start(&self.setup, self.may_fail).await;
+        let mut world = match World::start(&self.setup, self.may_fail).await {
+            Ok(world) => world,
+            Err(missing) => return Verdict::Skipped(missing),
+        };
         let coordinators = world.coordinators.iter().map(Coordinator::address);
         let ring = Arc::new(Ring::of(coordinators.collect()));
         heartbeat::begin();
@@ -242,6 +305,11 @@ impl Row {
         });
         let mut contenders: Vec<_> = contenders.collect();
         contenders.extend(self.users(&world, &ring, seed).await);
+        let redisson = match self.setup.redisson.then(|| Redisson::start(&world)) {
+            Some(Err(missing)) => return Verdict::Skipped(missing),
+            Some(Ok(redisson)) => Some(redisson),
+            None => None,
+        };
         let grants = || ring.history.grants();
         eventually("all contend", || async { grants() > 10 * CONTENDERS }).await;
         let strikes = self.strike(&mut world, &ring).await;
@@ -252,6 +320,9 @@ impl Row {
             .coordinators
             .iter_mut()
             .for_each(|it| it.assert_alive());
+        if let Some(redisson) = redisson {
+            redisson.end(&ring.history).await;
+        }
         let bounds = Bounds {
             lease: LEASE,
             busy: SHORT,
@@ -267,6 +338,7 @@ impl Row {
             seed,
             strikes: strikes.count,
             struck_again: strikes.struck_again,
+            used: strikes.used,
             findings: check(&events, &bounds),
             bounds,
             ring: &ring,
@@ -298,17 +370,22 @@ impl Row {
     async fn strike(&self, world: &mut World, ring: &Ring) -> Strikes {
         let first = ring.history.now();
         let until = Instant::now() + fault_seconds();
-        let mut count = 0;
+        let (mut count, mut used) = (0, None);
+        let quarter = Instant::now() + fault_seconds() / 4;
         let (healed, epoch) = loop {
             self.fault.strike(world).await;
             count += 1;
             let healed = (ring.history.now(), world.store.epoch().await);
             sleep(AFTER).await;
+            if Instant::now() >= quarter {
+                used.get_or_insert_with(|| Usage::of(world));
+            }
             if Instant::now() >= until || !self.fault.can_strike_again() {
                 break healed;
             }
             self.fault.mend(world).await;
         };
+        let used_last = Usage::of(world);
         let stopped = ring.history.now();
         ring.stop.cancel();
         Strikes {
@@ -317,6 +394,49 @@ impl Row {
             stopped,
             count,
             struck_again: world.store.epoch().await != epoch,
+            used: [used.unwrap_or(used_last), used_last],
+        }
+    }
+}
+
+// === impl Redisson ===
+
+impl Redisson {
+    /// They end while the others still contend. Says what it needs if that is missing.
+    fn start(world: &World) -> Result<Self, String> {
+        let missing = "the programs with Redisson: scripts/build-redisson-agent current 4.7.0";
+        let folder = redisson::built().ok_or(missing)?;
+        let history = NamedTempFile::new().map_err(|error| error.to_string())?;
+        let (url, lock) = (world.store.server(0).url(), contender::name(WITNESS));
+        let times = [fault_seconds().max(SECOND), REDISSON_HOLDS];
+        let started = redisson::Contenders::start(&folder, &url, &lock, times, history.path());
+        Ok(Self {
+            contenders: started.map_err(|error| error.to_string())?,
+            history,
+        })
+    }
+
+    /// Waits for their ends, and adds what they saw.
+    async fn end(self, history: &History) {
+        let ended = self.contenders.end().await;
+        ended.expect("they end by themselves");
+        let lines = fs::read_to_string(&self.history).expect("their history");
+        let granted = lines.matches("\"granted\"").count();
+        say(&format!("Redisson was granted the lock {granted} times"));
+        assert!(granted > 0, "Redisson did not contend");
+        let added = history.add(&lines, CONTENDERS, WITNESS);
+        added.expect("lines of a history");
+    }
+}
+
+// === impl Usage ===
+
+impl Usage {
+    fn of(world: &World) -> Self {
+        let last = world.coordinators.last().expect("there are two");
+        Self {
+            memory: last.memory(),
+            files: last.open_files(),
         }
     }
 }

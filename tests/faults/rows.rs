@@ -5,33 +5,40 @@ use std::time::Duration;
 
 use crate::{
     fault::Fault::{
-        Busy, ClientsKilled, CoordinatorFrozen, CoordinatorKilled, CoordinatorsReplaced, CutOff,
-        Flushed, MasterFrozen, MasterKilled, MembersDown, OutOfMemory, Parted, ReplicasAway,
-        ReplicasFrozen, ScriptsFlushed, SlotMoved, WritesLost,
+        self, AnyOf, Busy, ClientsKilled, ClocksStepped, CoordinatorFrozen, CoordinatorKilled,
+        CoordinatorsReplaced, CutOff, Flushed, Impaired, MasterFrozen, MasterKilled,
+        MasterKilledOverWire, MembersDown, OutOfMemory, Parted, ReplicasAway, ReplicasFrozen,
+        ScriptsFlushed, SlotMoved, WritesLost,
     },
     row::{
         Promise::{Exclusion, TokensOnly, TwoStores},
-        cluster, long, quorum, sentinel, single,
+        Row, cluster, long, quorum, sentinel, single,
     },
+    soak,
+    wire::Impairment,
     world::{
+        Clocks::{OfCoordinator, OfServers},
         LEASE,
-        Network::{Halves, OfFirst},
+        Network::{Halves, OfFirst, OverWire},
     },
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// No longer than what a renewal leaves of a lease at the least.
-const BUSY: Duration = Duration::from_secs(2);
+pub(crate) const BUSY: Duration = Duration::from_secs(2);
 
 /// Both sides believe that they are the deployment.
-const PARTED: crate::fault::Fault = Parted(Duration::from_secs(3));
+const PARTED: Fault = Parted(Duration::from_secs(3));
 
 /// Grants count when a replica has them.
 const ACKS: &[(&str, &str)] = &[
     ("store.replica_acks", "1"),
     ("store.replica_ack_timeout", "300ms"),
 ];
+
+/// Longer than a lease.
+pub(crate) const FREEZE: Duration = Duration::from_secs(7);
 
 /// Longer than a lease.
 fn for_long() -> Duration {
@@ -41,6 +48,63 @@ fn for_long() -> Duration {
 /// For faults that strike again and again.
 fn for_some_time() -> Duration {
     long(2 * SECOND, 10 * SECOND)
+}
+
+/// One of ten packets, in each direction.
+const LOSS: Impairment = Impairment {
+    loss: 10,
+    ..Impairment::NONE
+};
+
+/// So unequal that packets overtake each other.
+const DELAY: Impairment = Impairment {
+    delay: (20, 120),
+    ..Impairment::NONE
+};
+
+const DUPLICATES: Impairment = Impairment {
+    duplicates: 20,
+    ..Impairment::NONE
+};
+
+/// All of it at once.
+const ROUGH: Impairment = Impairment {
+    loss: 5,
+    duplicates: 5,
+    delay: (10, 60),
+};
+
+/// The first coordinator's packets, and those to it: either, or both.
+const NOT_SENT: [Impairment; 2] = [Impairment::CUT, Impairment::NONE];
+const NOT_RECEIVED: [Impairment; 2] = [Impairment::NONE, Impairment::CUT];
+const NEITHER: [Impairment; 2] = [Impairment::CUT; 2];
+
+/// A wire loses nothing that the store has acknowledged. But a client whose packets are lost again
+/// and again takes its coordinator for dead and moves to the other one. Before the first hears of
+/// that, it may grant what the client waited for, and renew it. That lock is free a lease later,
+/// and soon all contenders wait for it.
+fn wire(row: fn(&'static str, Fault) -> Row, name: &'static str, impairment: Impairment) -> Row {
+    let row = row(name, Impaired([impairment; 2], for_some_time()));
+    row.promises(Exclusion)
+        .network(OverWire)
+        .outage(LEASE + SECOND)
+        .outage_of_one(2 * LEASE)
+}
+
+/// A coordinator renews for a client that vanished until it finds that out, after 30 s by default.
+/// Here it has to find out before the wire is whole again. If not, one of its waits may be granted
+/// then, to a client that has moved to the other coordinator, and that lock is free a lease later.
+const KEEPALIVE: &[(&str, &str)] = &[
+    ("server.keepalive_interval", "1s"),
+    ("server.keepalive_timeout", "1s"),
+];
+
+/// For longer than a lease.
+fn cut(row: fn(&'static str, Fault) -> Row, name: &'static str, ways: [Impairment; 2]) -> Row {
+    let row = row(name, Impaired(ways, for_long()));
+    row.one_coordinator_goes_on()
+        .network(OverWire)
+        .settings(KEEPALIVE)
 }
 
 fn replicas_away() -> Duration {
@@ -205,4 +269,147 @@ rows! {
 
     fn quorum_forgets_its_scripts() =
         quorum("quorum SCRIPT FLUSH", ScriptsFlushed(for_some_time())).harmless();
+
+    fn single_over_a_wire_that_loses() =
+        wire(single, "single wire loses 10 %", LOSS).only_long();
+
+    fn single_over_a_wire_that_delays_and_reorders() =
+        wire(single, "single wire delays 20-120 ms", DELAY).only_long();
+
+    fn single_over_a_wire_that_duplicates() =
+        wire(single, "single wire duplicates 20 %", DUPLICATES).only_long();
+
+    fn single_over_a_wire_cut_towards_the_store() =
+        cut(single, "single wire cut towards the store", NOT_SENT).only_long();
+
+    fn single_over_a_wire_cut_from_the_store() =
+        cut(single, "single wire cut from the store", NOT_RECEIVED).only_long();
+
+    fn single_over_a_wire_cut_both_ways() =
+        cut(single, "single wire cut both ways", NEITHER).only_long();
+
+    fn single_over_a_rough_wire_beside_redisson() =
+        wire(single, "single wire rough, Redisson", ROUGH).beside_redisson().only_long();
+
+    fn single_over_a_wire_cut_both_ways_beside_redisson() =
+        cut(single, "single wire cut, Redisson", NEITHER).beside_redisson().only_long();
+
+    fn single_over_a_rough_wire_with_tls() =
+        wire(single, "single wire rough, TLS", ROUGH).tls().only_long();
+
+    fn single_over_a_wire_cut_both_ways_with_tls() =
+        cut(single, "single wire cut both ways, TLS", NEITHER).tls().only_long();
+
+    fn sentinel_over_a_wire_that_loses() =
+        wire(sentinel, "sentinel wire loses 10 %", LOSS).only_long();
+
+    fn sentinel_over_a_wire_that_delays_and_reorders() =
+        wire(sentinel, "sentinel wire delays 20-120 ms", DELAY).only_long();
+
+    fn sentinel_over_a_wire_cut_from_the_store() =
+        cut(sentinel, "sentinel wire cut from the store", NOT_RECEIVED).only_long();
+
+    fn sentinel_over_a_wire_cut_both_ways() =
+        cut(sentinel, "sentinel wire cut both ways", NEITHER).only_long();
+
+    fn sentinel_master_killed_over_a_wire_that_loses() =
+        sentinel("sentinel killed, wire loses 10 %", MasterKilledOverWire(LOSS))
+            .network(OverWire)
+            .only_long();
+
+    fn cluster_over_a_wire_that_loses() =
+        wire(cluster, "cluster wire loses 10 %", LOSS).only_long();
+
+    fn cluster_over_a_wire_that_delays_and_reorders() =
+        wire(cluster, "cluster wire delays 20-120 ms", DELAY).only_long();
+
+    fn cluster_over_a_wire_that_duplicates() =
+        wire(cluster, "cluster wire duplicates 20 %", DUPLICATES).only_long();
+
+    fn cluster_over_a_wire_cut_towards_the_store() =
+        cut(cluster, "cluster wire cut towards the store", NOT_SENT).only_long();
+
+    fn quorum_over_a_wire_that_loses() =
+        wire(quorum, "quorum wire loses 10 %", LOSS).only_long();
+
+    fn quorum_over_a_wire_that_delays_and_reorders() =
+        wire(quorum, "quorum wire delays 20-120 ms", DELAY).only_long();
+
+    fn quorum_over_a_rough_wire() =
+        wire(quorum, "quorum wire does all of it", ROUGH);
+
+    fn quorum_over_a_rough_wire_with_tls() =
+        wire(quorum, "quorum wire does all of it, TLS", ROUGH).tls().only_long();
+
+    fn quorum_over_a_wire_cut_from_the_store() =
+        cut(quorum, "quorum wire cut from the store", NOT_RECEIVED).only_long();
+
+    fn quorum_over_a_wire_cut_both_ways() =
+        cut(quorum, "quorum wire cut both ways", NEITHER).only_long();
+
+    // The lock is free as soon as the clock says so, and its holder hears of that with the next
+    // renewal.
+    fn single_clock_forward_by_less_than_a_lease() =
+        single("single clock 3 s forward", ClocksStepped(3))
+            .clocks(OfServers(1))
+            .promises(TokensOnly)
+            .may_lose()
+            .only_long();
+
+    fn single_clock_forward_by_a_minute() =
+        single("single clock a minute forward", ClocksStepped(60))
+            .clocks(OfServers(1))
+            .promises(TokensOnly)
+            .may_lose();
+
+    fn single_clock_back_by_a_minute() =
+        single("single clock a minute back", ClocksStepped(-60)).clocks(OfServers(1)).only_long();
+
+    fn sentinel_clocks_forward_by_a_minute() =
+        sentinel("sentinel clocks a minute forward", ClocksStepped(60))
+            .clocks(OfServers(3))
+            .only_long();
+
+    fn sentinel_clocks_back_by_a_minute() =
+        sentinel("sentinel clocks a minute back", ClocksStepped(-60))
+            .clocks(OfServers(3))
+            .promises(Exclusion)
+            .only_long();
+
+    fn quorum_clock_of_one_member_forward_by_a_minute() =
+        quorum("quorum 1 of 5 clocks a minute forward", ClocksStepped(60))
+            .clocks(OfServers(1))
+            .only_long();
+
+    fn soak_single() =
+        single("single soak", AnyOf(soak::SINGLE)).network(OfFirst).away(FREEZE).soak();
+
+    fn soak_sentinel() =
+        sentinel("sentinel soak", AnyOf(soak::SENTINEL))
+            .network(OfFirst)
+            .promises(TwoStores)
+            .away(FREEZE)
+            .soak();
+
+    fn soak_cluster() =
+        cluster("cluster soak", AnyOf(soak::CLUSTER))
+            .network(OfFirst)
+            .promises(TwoStores)
+            .away(FREEZE)
+            .soak();
+
+    fn soak_quorum() =
+        quorum("quorum soak", AnyOf(soak::QUORUM)).network(OfFirst).away(FREEZE).soak();
+
+    fn coordinator_clock_forward_by_an_hour() =
+        single("coordinator clock an hour forward", ClocksStepped(3600))
+            .clocks(OfCoordinator)
+            .harmless()
+            .only_long();
+
+    fn coordinator_clock_back_by_an_hour() =
+        single("coordinator clock an hour back", ClocksStepped(-3600))
+            .clocks(OfCoordinator)
+            .harmless()
+            .only_long();
 }

@@ -330,8 +330,8 @@ impl Cluster {
     async fn introduce(&self) {
         for node in &self.nodes {
             for other in self.nodes.iter().filter(|other| other.id != node.id) {
-                let port = other.server.port().to_string();
-                node.command(&["CLUSTER", "MEET", "127.0.0.1", &port]).await;
+                let (host, port) = (other.server.host(), other.server.port().to_string());
+                node.command(&["CLUSTER", "MEET", host, &port]).await;
             }
         }
         eventually("all nodes know each other", || async {

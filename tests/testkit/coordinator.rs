@@ -4,7 +4,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::Arc,
@@ -42,6 +42,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub struct Settings {
     environment: Vec<(String, String)>,
+    /// Where it listens; at any port.
+    host: String,
     /// Words before the binary: a program that becomes it.
     launcher: Vec<String>,
     /// More arguments.
@@ -76,6 +78,7 @@ impl Settings {
     pub fn on_none() -> Self {
         Self {
             environment: Vec::new(),
+            host: "127.0.0.1".to_owned(),
             launcher: Vec::new(),
             arguments: Vec::new(),
             age_max: AGE_MAX,
@@ -103,10 +106,16 @@ impl Settings {
     }
 
     /// Starts it by another program, which becomes the coordinator.
-    pub fn started_by(mut self, launcher: &[&str]) -> Self {
+    pub fn started_by<W: ToString>(mut self, launcher: &[W]) -> Self {
         self.launcher
             .extend(launcher.iter().map(ToString::to_string));
         self
+    }
+
+    /// Listens at another address than this machine's own, where it asks nobody who they are.
+    pub fn listening_at(mut self, host: Ipv4Addr) -> Self {
+        self.host = host.to_string();
+        self.with("server.allow_unauthenticated", "true")
     }
 
     /// Reads this file of settings too.
@@ -133,7 +142,8 @@ impl Coordinator {
     /// Starts one on a free port and waits until it listens.
     pub async fn start(settings: &Settings) -> Self {
         let directory = TempDir::new().unwrap();
-        let mut process = spawn(settings, "127.0.0.1:0", &directory);
+        let listen = format!("{}:0", settings.host);
+        let mut process = spawn(settings, &listen, &directory);
         let Some(address) = listening(&mut process, &directory).await else {
             panic!("the coordinator does not start: {}", log(&directory));
         };

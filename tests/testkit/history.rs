@@ -1,12 +1,16 @@
 //! Histories: what clients did and were told, in order, by one clock.
 
 use std::{
+    collections::HashMap,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
+use nix::time::{ClockId, clock_gettime};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use crate::line::Line;
 
 /// A lock, by its number.
 pub type Name = usize;
@@ -129,6 +133,40 @@ impl History {
             name,
             what,
         });
+    }
+
+    /// Adds what other programs wrote down of a lock, in lines as `tests/porcupine/README.md`
+    /// specifies them, with times of the monotonic clock. They get numbers from `client` on.
+    ///
+    /// # Errors
+    ///
+    /// If a line says nothing of a lock.
+    pub fn add(&self, lines: &str, client: usize, name: Name) -> Result<(), String> {
+        let monotonic: Duration = clock_gettime(ClockId::CLOCK_MONOTONIC)
+            .map_err(|error| error.to_string())?
+            .into();
+        let begun = monotonic.saturating_sub(self.now());
+        let (mut clients, mut attempts) = (Vec::new(), HashMap::new());
+        let mut events = self.log.events.lock();
+        for line in lines.lines() {
+            let line: Line = serde_json::from_str(line).map_err(|why| format!("{line}: {why}"))?;
+            let (at, what) = line.event()?;
+            let known = clients.iter().position(|it| *it == line.client);
+            let number = known.unwrap_or_else(|| {
+                clients.push(line.client);
+                clients.len() - 1
+            });
+            let next = || self.attempts.fetch_add(1, Ordering::Relaxed);
+            events.push(Event {
+                at: at.saturating_sub(begun),
+                client: client + number,
+                attempt: *attempts.entry((number, line.attempt)).or_insert_with(next),
+                name,
+                what,
+            });
+        }
+        events.sort_by_key(|it| it.at);
+        Ok(())
     }
 
     pub fn grants(&self) -> usize {

@@ -4,7 +4,7 @@
 use std::{
     fs,
     io::ErrorKind,
-    net::{Ipv4Addr, TcpListener},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -24,10 +24,7 @@ use nix::{
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use tokio::{
-    net::TcpSocket,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 /// How long anything that should happen may take before a test gives up.
@@ -42,11 +39,20 @@ pub const PORTS_TRIED_MAX: usize = 10;
 /// A server's own copy of its configuration file.
 const CONFIGURATION: &str = "redis.conf";
 
+/// Only this machine reaches it. Of two values the later counts.
+const LOCAL: [&str; 2] = ["--bind", "127.0.0.1"];
+
+/// What makes a server name this address to others; see also `cluster-announce-ip`.
+pub const ANNOUNCE: &str = "--replica-announce-ip";
+
+const TLS_PORT: &str = "--tls-port";
+
 /// A running redis-server.
 pub struct RedisServer {
     child: Child,
     port: u16,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     directory: TempDir,
     /// The test's own connection, opened once: it works when no more clients are let in.
     connection: tokio::sync::Mutex<Option<MultiplexedConnection>>,
@@ -71,28 +77,6 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut is: impl FnMut
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.local_addr().expect("it has an address").port()
-}
-
-/// A port that refuses connections as long as this lives, because nobody listens there and nobody
-/// else can.
-#[allow(dead_code, reason = "only some tests ask where nobody answers")]
-pub struct RefusingPort {
-    _socket: TcpSocket,
-    pub number: u16,
-}
-
-#[allow(dead_code, reason = "only some tests ask where nobody answers")]
-impl RefusingPort {
-    pub fn take() -> Self {
-        let socket = TcpSocket::new_v4().expect("a socket");
-        let any = (Ipv4Addr::LOCALHOST, 0).into();
-        socket.bind(any).expect("there is a free port");
-        let number = socket.local_addr().expect("it has an address").port();
-        Self {
-            _socket: socket,
-            number,
-        }
-    }
 }
 
 /// Sends SIGSTOP and waits until every thread has taken note of it: on a busy machine that takes a
@@ -125,15 +109,14 @@ impl RedisServer {
 
     /// Starts a server with more arguments.
     pub async fn start_with(arguments: &[&str]) -> Self {
-        // Of two values the later counts.
         let forgets = ["--save", "", "--appendonly", "no"];
-        Self::start_as(None, &[&forgets[..], arguments].concat()).await
+        Self::start_as(None, &[&LOCAL, &forgets[..], arguments].concat()).await
     }
 
     /// Starts a server as it is run elsewhere: from a file in `deploy/redis/`, with arguments that
     /// go before what it says. It keeps what the file says it keeps, until it is dropped.
     pub async fn start_from(file: &str, arguments: &[&str]) -> Self {
-        let arguments = [&[CONFIGURATION][..], arguments].concat();
+        let arguments = [&[CONFIGURATION], &LOCAL[..], arguments].concat();
         Self::start_as(Some(deployed(file)), &arguments).await
     }
 
@@ -146,12 +129,17 @@ impl RedisServer {
                 fs::copy(file, directory.path().join(CONFIGURATION)).expect("copied");
             }
             let port = free_port();
-            let child = spawn(port, &arguments, &directory);
+            let mut arguments = arguments.clone();
+            if arguments.iter().any(|word| word == "--tls-cert-file") {
+                arguments.extend([TLS_PORT.to_owned(), free_port().to_string()]);
+            }
+            let child = spawn(port, &arguments, &[], &directory);
             let connection = tokio::sync::Mutex::default();
             let mut server = Self {
                 child,
                 port,
-                arguments: arguments.clone(),
+                arguments,
+                environment: Vec::new(),
                 directory,
                 connection,
             };
@@ -167,9 +155,23 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Where others find it: the address that it announces, if it does.
+    pub fn host(&self) -> &str {
+        let mut words = self.arguments.iter().map(String::as_str);
+        words.find(|word| *word == ANNOUNCE);
+        words.next().unwrap_or("127.0.0.1")
+    }
+
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Its port with TLS, if it was started with a certificate.
+    pub fn tls_port(&self) -> Option<u16> {
+        let mut words = self.arguments.iter().map(String::as_str);
+        words.find(|word| *word == TLS_PORT)?;
+        words.next()?.parse().ok()
     }
 
     /// Its process.
@@ -203,7 +205,8 @@ impl RedisServer {
     pub async fn restart_on_same_port(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            self.child = spawn(self.port, &self.arguments, &self.directory);
+            let (arguments, environment) = (&self.arguments, &self.environment);
+            self.child = spawn(self.port, arguments, environment, &self.directory);
             if self.answers().await {
                 return;
             }
@@ -212,6 +215,13 @@ impl RedisServer {
                 "redis-server does not start again"
             );
         }
+    }
+
+    /// Starts it again with these variables.
+    pub async fn restart_in(&mut self, environment: &[(String, String)]) {
+        self.environment = environment.to_vec();
+        self.kill();
+        self.restart_on_same_port().await;
     }
 
     /// What is left of a lock's lease, by the store's count; none if it is free.
@@ -361,10 +371,16 @@ fn in_memory() -> std::io::Result<TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| TempDir::new())
 }
 
-fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
+fn spawn(
+    port: u16,
+    arguments: &[String],
+    environment: &[(String, String)],
+    directory: &TempDir,
+) -> Child {
     let spawned = Command::new("redis-server")
         .args(arguments)
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--port", &port.to_string()])
+        .envs(environment.iter().cloned())
         .current_dir(directory.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -42,6 +42,7 @@ pub struct Sentinels {
 /// One sentinel. It ends with this.
 pub struct Sentinel {
     child: Child,
+    host: String,
     port: u16,
     _directory: TempDir,
 }
@@ -69,14 +70,14 @@ impl Sentinels {
         let arguments = &[arguments, &AT_ONCE].concat();
         let master = RedisServer::start_from(FILE, arguments).await;
         let known_as = known_as(master.port()).await;
-        let port = known_as.to_string();
+        let (host, port) = (master.host().to_owned(), known_as.to_string());
         let mut servers = vec![master];
         for _ in 0..REPLICAS {
-            let of_replica = ["--replicaof", "127.0.0.1", &port];
+            let of_replica = ["--replicaof", &host, &port];
             let arguments = [arguments.as_slice(), &of_replica].concat();
             servers.push(RedisServer::start_from(FILE, &arguments).await);
         }
-        let sentinels = join_all((0..SENTINELS).map(|_| Sentinel::start(&port))).await;
+        let sentinels = join_all((0..SENTINELS).map(|_| Sentinel::start(&host, &port))).await;
         let this = Self {
             servers,
             sentinels,
@@ -112,12 +113,12 @@ impl Sentinels {
 
     /// The store's address.
     pub fn url(&self) -> String {
-        Self::url_at(self.sentinels.iter().map(Sentinel::port))
+        Self::url_at(self.sentinels.iter().map(Sentinel::address))
     }
 
     /// The same with others in the place of the sentinels.
-    pub fn url_at(ports: impl Iterator<Item = u16>) -> String {
-        let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+    pub fn url_at(addresses: impl Iterator<Item = String>) -> String {
+        let hosts: Vec<_> = addresses.collect();
         format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
     }
 
@@ -193,9 +194,9 @@ impl Sentinels {
 
 impl Sentinel {
     /// Starts one. Another process may take a free port first, that of another sentinel too.
-    async fn start(master_port: &str) -> Self {
+    async fn start(host: &str, master_port: &str) -> Self {
         for _ in 0..PORTS_TRIED_MAX {
-            let mut sentinel = Self::spawn(master_port);
+            let mut sentinel = Self::spawn(host, master_port);
             if sentinel.answers().await {
                 return sentinel;
             }
@@ -203,7 +204,7 @@ impl Sentinel {
         panic!("no sentinel starts");
     }
 
-    fn spawn(master_port: &str) -> Self {
+    fn spawn(host: &str, master_port: &str) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let port = free_port();
         let config = directory.path().join("sentinel.conf");
@@ -214,9 +215,9 @@ impl Sentinel {
             .lines()
             .find(|line| line.starts_with("sentinel monitor "));
         let elsewhere = elsewhere.expect("a line that names the master");
-        let here = format!("sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2");
+        let here = format!("sentinel monitor {SERVICE} {host} {master_port} 2");
         let text = format!(
-            "{}\nport {port}\nbind 127.0.0.1\ndir {}\n\
+            "{}\nport {port}\nbind {host}\nprotected-mode no\ndir {}\n\
              sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MILLIS}\n\
              sentinel failover-timeout {SERVICE} 3000\n",
             deployed.replace(elsewhere, &here),
@@ -231,6 +232,7 @@ impl Sentinel {
             .expect("redis-server is installed");
         Self {
             child,
+            host: host.to_owned(),
             port,
             _directory: directory,
         }
@@ -239,10 +241,10 @@ impl Sentinel {
     /// False if the process ended instead.
     async fn answers(&mut self) -> bool {
         let itself = format!("process_id:{}\r\n", self.child.id());
-        let (port, child) = (self.port, Mutex::new(&mut self.child));
+        let (host, port, child) = (&self.host, self.port, Mutex::new(&mut self.child));
         let has_ended = || child.lock().try_wait().expect("its state").is_some();
         eventually("a sentinel answers", || async {
-            let info = ask_at(port, cmd("INFO").arg("server")).await;
+            let info = ask_at(host, port, cmd("INFO").arg("server")).await;
             let info = info.and_then(|info| from_redis_value::<String>(info).ok());
             info.is_some_and(|info| info.contains(&itself)) || has_ended()
         })
@@ -253,6 +255,10 @@ impl Sentinel {
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
     }
 
     /// What it knows of the master, as `;name=value;…`; none while it does not answer.
@@ -284,7 +290,7 @@ impl Sentinel {
 
     /// None while it does not answer.
     async fn ask(&self, command: &Cmd) -> Option<Value> {
-        ask_at(self.port, command).await
+        ask_at(&self.host, self.port, command).await
     }
 
     /// Ends it.
@@ -295,8 +301,8 @@ impl Sentinel {
 }
 
 /// None while nobody answers there.
-async fn ask_at(port: u16, command: &Cmd) -> Option<Value> {
-    let client = Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL");
+async fn ask_at(host: &str, port: u16, command: &Cmd) -> Option<Value> {
+    let client = Client::open(format!("redis://{host}:{port}")).expect("a URL");
     let mut connection = client.get_multiplexed_async_connection().await.ok()?;
     // An error is an answer, too.
     connection.send_packed_command(command).await.ok()

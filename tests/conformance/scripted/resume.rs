@@ -272,10 +272,12 @@ pub(super) async fn attempts_are_spread(stage: &mut Stage) -> Result<()> {
             return Ok(());
         }
         seen.push(pauses);
+        let refused = Instant::now();
         stream = loop {
             if let Some(next) = next_attempt(stage) {
                 break next;
             }
+            ensure!(refused.elapsed() < LEASE, "the session has ended");
             sleep(Duration::from_millis(2)).await;
         };
         let resume = stream.expect_resume().await?;

@@ -1,0 +1,81 @@
+//! Programs with the real Redisson that contend for one lock and write down what they see.
+//! `scripts/build-redisson-agent` builds them.
+
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
+
+/// How long one may take to end after its time.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Running programs; they are killed with this value.
+pub struct Contenders(Vec<(String, Child)>);
+
+/// The folder of the programs: in `LOCKKEEPER_INTEROP_AGENTS`, else in cargo's target folder, if
+/// they were built there. Where the variable says that they are there, they have to be.
+pub fn built() -> Option<PathBuf> {
+    if let Some(named) = env::var_os("LOCKKEEPER_INTEROP_AGENTS") {
+        return Some(Path::new(&named).join("current"));
+    }
+    let test = env::current_exe().ok()?;
+    let folder = test.ancestors().nth(3)?.join("interop/current");
+    folder.join("agent.jar").exists().then_some(folder)
+}
+
+// === impl Contenders ===
+
+impl Contenders {
+    /// Starts two, which contend for so long, hold the lock for `hold` each time, and append to the
+    /// history.
+    pub fn start(
+        folder: &Path,
+        url: &str,
+        lock: &str,
+        [time, hold]: [Duration; 2],
+        history: &Path,
+    ) -> io::Result<Self> {
+        let path = format!("{0}/agent.jar:{0}/lib/*", folder.display());
+        let started = ["redisson-1", "redisson-2"].map(|client| {
+            let process = Command::new("java")
+                .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp"])
+                .args([&path, "lockkeeper.interop.Contender", url, lock])
+                .arg(time.as_secs().to_string())
+                .arg(hold.as_millis().to_string())
+                .arg(client)
+                .arg(history)
+                .kill_on_drop(true)
+                .spawn()?;
+            Ok((client.to_owned(), process))
+        });
+        Ok(Self(started.into_iter().collect::<io::Result<_>>()?))
+    }
+
+    /// What they are called in the history.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Waits until all have ended by themselves.
+    ///
+    /// # Errors
+    ///
+    /// If one does not end after its time, or fails.
+    pub async fn end(self) -> Result<(), String> {
+        for (name, mut process) in self.0 {
+            let status = timeout(PATIENCE, process.wait()).await;
+            let status = status.map_err(|_| format!("{name} does not end"))?;
+            let status = status.map_err(|error| error.to_string())?;
+            if !status.success() {
+                return Err(format!("{name} ended with {status}"));
+            }
+        }
+        Ok(())
+    }
+}
