@@ -1,7 +1,11 @@
 //! Runs of the code, replayed through the model's lock: each step of the store has to be one that
 //! the model takes, and what a client is told it may rely on has to follow from a step.
 
-use std::{collections::BTreeMap, fmt::Debug, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    time::Duration,
+};
 
 use lockkeeper_coordinator::modelling::relied_on;
 
@@ -57,6 +61,9 @@ pub struct Trace<Client> {
     lease_max: Millis,
     /// When the lease of each grant ends, or ended.
     ends: BTreeMap<(Client, u64), Millis>,
+    /// Who was not told what came of a call. Such a client counts on from the holds that it knows
+    /// of, and a hold more of those may be one that the store has already.
+    in_doubt: BTreeSet<Client>,
     /// The most holds that each client has had. A call that was sent before it lost them, and is
     /// carried out afterwards, adds to them.
     most: BTreeMap<Client, u8>,
@@ -74,6 +81,7 @@ impl<Client: Copy + Debug + Ord> Trace<Client> {
             newest: 0,
             lease_max,
             ends: BTreeMap::new(),
+            in_doubt: BTreeSet::new(),
             most: BTreeMap::new(),
         }
     }
@@ -126,9 +134,14 @@ impl<Client: Copy + Debug + Ord> Trace<Client> {
             (Step::Acquire | Step::Create, Some(new)) => {
                 let next = Holder::acquire(held, new)?;
                 let most = self.most.get(&new.client).map_or(0, |most| most + 1);
+                let least = if self.in_doubt.contains(&new.client) {
+                    2
+                } else {
+                    next.holds
+                };
                 let holds = match held {
                     None => next.holds..=next.holds,
-                    Some(_) => next.holds..=next.holds.max(most),
+                    Some(_) => least..=next.holds.max(most),
                 };
                 holds
                     .map(|holds| Holder { holds, ..next })
@@ -235,6 +248,11 @@ impl<Client: Copy + Debug + Ord> Trace<Client> {
             ));
         }
         Ok(())
+    }
+
+    /// A client was not told what came of its call.
+    pub fn unanswered(&mut self, client: Client) {
+        self.in_doubt.insert(client);
     }
 
     /// The store has lost the lock, and perhaps its counter.

@@ -232,8 +232,9 @@ async fn elected(
     value: &str,
     dice: &mut Dice,
 ) -> Option<Grant> {
+    let acquire = scenario::acquire(world, NAME, Mode::Fair, owner, None);
     let campaign = Operation::Campaign(Campaign {
-        acquire: scenario::acquire(world, NAME, Mode::Fair, owner, None),
+        acquire: acquire.prefer(dice.random_ratio(1, 4)).unwrap(),
         wait: Some(millis(dice.random_range(0..8000))),
         value: ElectionValue::parse(value).unwrap(),
     });
@@ -274,6 +275,7 @@ async fn transfer(world: World, over: CancellationToken, mut dice: Dice) {
             reason: Reason::parse("another one is to lead").unwrap(),
             within: millis(dice.random_range(1..5000)),
             preempt: None,
+            for_owner: None,
             account: Account::default(),
         };
         let to = dice.random_range(0..CANDIDATES).to_string();

@@ -31,6 +31,7 @@ mod world;
 use std::{
     collections::BTreeMap,
     io::Write as _,
+    ops::Range,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -69,30 +70,19 @@ fn no_seed_breaks_a_rule() {
         return;
     }
     let seeds = number("SEEDS").unwrap_or(SEEDS);
-    let next = AtomicU64::new(0);
     let (operations, grants) = (AtomicU64::new(0), AtomicU64::new(0));
     let (traces, steps) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..threads() {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds {
-                        return;
-                    }
-                    let mut run = run(seed, Mutant::None);
-                    let replayed = trace::replay(&run.events, &plan::Plan::of(seed));
-                    traces.fetch_add(replayed.traces, Ordering::Relaxed);
-                    steps.fetch_add(replayed.steps, Ordering::Relaxed);
-                    run.violations.extend(replayed.violations);
-                    operations.fetch_add(run.operations, Ordering::Relaxed);
-                    grants.fetch_add(run.grants, Ordering::Relaxed);
-                    if !run.violations.is_empty() {
-                        failed.lock().push((seed, run));
-                    }
-                }
-            });
+    on_all_cores(0..seeds, |seed| {
+        let mut run = run(seed, Mutant::None);
+        let replayed = trace::replay(&run.events, &plan::Plan::of(seed));
+        traces.fetch_add(replayed.traces, Ordering::Relaxed);
+        steps.fetch_add(replayed.steps, Ordering::Relaxed);
+        run.violations.extend(replayed.violations);
+        operations.fetch_add(run.operations, Ordering::Relaxed);
+        grants.fetch_add(run.grants, Ordering::Relaxed);
+        if !run.violations.is_empty() {
+            failed.lock().push((seed, run));
         }
     });
     let mut failed = failed.into_inner();
@@ -240,6 +230,24 @@ fn mutant_seeds() -> impl Iterator<Item = u64> {
 
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(2, Into::into)
+}
+
+/// Runs each seed, on as many threads as there are cores.
+fn on_all_cores(seeds: Range<u64>, run: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(seeds.start);
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !seeds.contains(&seed) {
+                        return;
+                    }
+                    run(seed);
+                }
+            });
+        }
+    });
 }
 
 fn number(variable: &str) -> Option<u64> {

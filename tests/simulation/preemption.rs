@@ -247,6 +247,7 @@ async fn request_again(world: World, shared: Shared, mut dice: Dice) {
             reason: Reason::parse(&reason).unwrap(),
             within,
             preempt: Some(world.limits.lease_max),
+            for_owner: None,
             account: Account::default(),
         };
         let requested = tokio::select! {

@@ -7,12 +7,13 @@ use lockkeeper_access::Account;
 use lockkeeper_coordinator::{
     Acquire, Answer, Lease, LockName, Mode, OnDisconnect, Operation, Owner, Reply, Stream,
 };
+use parking_lot::Mutex;
 use rand::RngExt as _;
 use tokio::{sync::mpsc, time::sleep};
 
 use super::{
     mutants::Mutant,
-    number,
+    number, on_all_cores,
     plan::{Dice, Incident, Plan, pick},
     say,
     world::{Node, World},
@@ -24,12 +25,13 @@ const SEEDS: u64 = 2000;
 pub(crate) type Outcome<T> = Result<T, String>;
 
 /// Runs the seeds that were asked for, none of which may fail.
-pub(crate) fn expect_all<T>(run: impl Fn(u64, Mutant) -> Outcome<T>) -> Vec<T> {
-    let outcome = |seed| match run(seed, Mutant::None) {
-        Ok(outcome) => outcome,
+pub(crate) fn expect_all<T: Send>(run: impl Fn(u64, Mutant) -> Outcome<T> + Sync) -> Vec<T> {
+    let outcomes = Mutex::new(Vec::new());
+    on_all_cores(seeds(), |seed| match run(seed, Mutant::None) {
+        Ok(outcome) => outcomes.lock().push(outcome),
         Err(why) => panic!("{why}; replay with: make sim SEED={seed}"),
-    };
-    seeds().map(outcome).collect()
+    });
+    outcomes.into_inner()
 }
 
 fn seeds() -> Range<u64> {
@@ -100,6 +102,7 @@ pub(crate) fn acquire(
         lock_delay: None,
         account: Account::default(),
         end_on_deadlock: false,
+        preferred: false,
     }
 }
 

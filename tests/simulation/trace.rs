@@ -79,6 +79,12 @@ fn follow(events: &[Event], name: Name, plan: &Plan, replayed: &mut Replayed) {
                 Some(holder) => trace.told(at, *holder, seen.token, seen.safe_until),
                 None => continue,
             },
+            What::Told(op, Told::Unknown) => {
+                if let Some(holder) = asked.get(op) {
+                    trace.unanswered(*holder);
+                }
+                continue;
+            }
             What::Kept(holder, of, seen) if *of == name => {
                 trace.told(at, *holder, seen.token, seen.safe_until)
             }

@@ -73,7 +73,8 @@ impl Waits<'_> {
         let silent = self
             .forced(span.name, begin.saturating_sub(poll), until)
             .is_some();
-        let unforeseen = free.by == EXPIRY && mode == Mode::Write;
+        let handed_on = || self.was_handed_on(span.name, free.from);
+        let unforeseen = free.by == EXPIRY && (mode == Mode::Write || handed_on());
         if silent || unforeseen || self.was(span.node, is_not_calm, begin, until) {
             time += poll;
         }
@@ -83,6 +84,23 @@ impl Waits<'_> {
             Mode::Read => return Some(self.held_back(span, begin, until, time)),
         }
         Some(begin + time)
+    }
+
+    /// Whether the newest grant before that was made by a hand-over. Nothing is published then, so
+    /// the waiters of other coordinators know the lease of the grant before.
+    fn was_handed_on(&self, name: Name, before: Millis) -> bool {
+        let stored = self.events.iter().filter_map(|event| match &event.what {
+            What::Stored {
+                name: of,
+                token,
+                by,
+                ..
+            } if *of == name && event.at < before => Some((*token, *by)),
+            _ => None,
+        });
+        let newest = stored.clone().next_back();
+        let first = newest.and_then(|(token, _)| stored.clone().find(|(of, _)| *of == token));
+        first.is_some_and(|(_, by)| by.ends_with("hand_on"))
     }
 
     /// How much longer it takes because somebody else comes first who is slow or dead, or because a

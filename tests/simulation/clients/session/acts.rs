@@ -113,6 +113,7 @@ impl Life {
             hold_at_least: None,
             lock_delay: None,
             end_on_deadlock: false,
+            preferred: false,
             account: Account::default(),
         };
         let in_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
