@@ -5,7 +5,7 @@
 //! and memory of its own:
 //! - [`runner`]: the run as a whole, and the document;
 //! - [`anchors`]: what is compared with, one subcommand each;
-//! - [`cost`]: what an operation costs Redis, for `make cost`;
+//! - [`cost`]: what an operation costs Redis and the coordinator, for `make cost`;
 //! - [`load`]: callers in a closed loop, and what is counted of them.
 
 mod anchors;
@@ -49,6 +49,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Run(args) => return runner::run(&args).await,
         Command::Report { root } => return runner::report(&root),
         Command::Cost => return cost::run().await,
+        Command::Coordinator { listen, store } => return cost::serve(listen, store).await,
         Command::Bare { listen } => return anchors::bare::serve(listen).await,
         Command::Raw {
             store,

@@ -1,6 +1,6 @@
-//! A Redis under callgrind.
+//! Servers under callgrind.
 
-use std::fs;
+use std::{ffi::OsStr, fs, path::Path};
 
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
@@ -14,40 +14,60 @@ const COUNTS: &str = "counts";
 /// The line of such a file with the sum of its counts.
 const SUM: &str = "totals: ";
 
-/// A Redis whose instructions are counted. It writes nothing to a disk.
+/// A server whose instructions are counted.
 #[derive(Debug)]
-pub(super) struct CountedRedis {
+pub(super) struct Counted {
     server: Server,
     folder: TempDir,
 }
 
-// === impl CountedRedis ===
+// === impl Counted ===
 
-impl CountedRedis {
-    pub(super) async fn start() -> anyhow::Result<Self> {
-        let missing = "valgrind or redis-server is missing: scripts/install-bench-tools says how";
-        let [valgrind, redis] = ["valgrind", "redis-server"].map(in_path);
-        let (valgrind, redis) = valgrind.zip(redis).context(missing)?;
-        let folder = TempDir::new()?;
+impl Counted {
+    /// A Redis that writes nothing to a disk.
+    pub(super) async fn redis() -> anyhow::Result<Self> {
+        let redis = in_path("redis-server").context("redis-server is missing")?;
         let port = free_port().await?;
+        let arguments = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"];
+        // As little as possible of what it does besides.
+        let quiet = ["--hz", "1", "--dynamic-hz", "no", "--port"];
+        let port_word = port.to_string();
+        let arguments = arguments.into_iter().chain(quiet).chain([&*port_word]);
+        Self::start("redis-server under valgrind", &redis, port, arguments).await
+    }
+
+    /// A coordinator on the store, in a process of this program.
+    pub(super) async fn coordinator(own: &Path, store: &str) -> anyhow::Result<Self> {
+        let port = free_port().await?;
+        let listen = format!("127.0.0.1:{port}");
+        let arguments = ["coordinator", "--listen", &listen, "--store", store];
+        Self::start("the coordinator under valgrind", own, port, arguments).await
+    }
+
+    async fn start<'a>(
+        name: &'static str,
+        program: &Path,
+        port: u16,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> anyhow::Result<Self> {
+        let valgrind = in_path("valgrind")
+            .context("valgrind is missing: scripts/install-bench-tools says how")?;
+        let folder = TempDir::new()?;
         let counts = folder.path().join(COUNTS);
         let mut command = Command::new(valgrind);
         command
             .args(["--tool=callgrind", "--quiet"])
             .arg(format!("--callgrind-out-file={}", counts.display()))
-            .arg(redis)
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--save", "", "--appendonly", "no"])
-            // As little as possible of what it does besides.
-            .args(["--hz", "1", "--dynamic-hz", "no"])
+            .arg(program)
+            .args(arguments.into_iter().map(OsStr::new))
             .current_dir(folder.path());
-        let server = Server::start("redis-server under valgrind", port, &mut command).await?;
+        let server = Server::start(name, port, &mut command).await?;
         Ok(Self { server, folder })
     }
 
-    /// For clients of Redis.
-    pub(super) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.server.port())
+    /// The port of 127.0.0.1 that it listens on.
+    pub(super) fn port(&self) -> u16 {
+        self.server.port()
     }
 
     /// Counts from 0 again.

@@ -1,7 +1,9 @@
-//! Instructions that Redis executes for each operation, counted by callgrind. `make cost` runs it.
+//! Instructions that Redis and the coordinator execute for each operation, counted by callgrind.
+//! `make cost` runs it.
 //!
-//! - [`counted`]: a Redis whose instructions are counted;
-//! - [`operations`]: what is counted;
+//! - [`counted`]: servers whose instructions are counted;
+//! - [`coordinator`]: what an operation costs the coordinator;
+//! - [`operations`]: what is counted of Redis;
 //! - [`caller`]: who calls, by the coordinator's own library, so that keys, arguments and scripts
 //!   are those that it sends.
 //!
@@ -9,6 +11,7 @@
 //! load, so a change of a script shows in one run.
 
 mod caller;
+mod coordinator;
 mod counted;
 mod operations;
 
@@ -16,9 +19,10 @@ use std::io::{self, Write as _};
 
 use futures::future::try_join_all;
 
+pub(crate) use self::coordinator::serve;
 use self::{
     caller::Stage,
-    counted::CountedRedis,
+    counted::Counted,
     operations::{ALL, Operation},
 };
 
@@ -29,12 +33,20 @@ const CALLERS: usize = 8;
 /// Operations of a caller that count, after as many that do not.
 const OPERATIONS: usize = 32;
 
-/// Counts each operation and prints a table.
+/// Counts each operation and prints two tables.
 pub(crate) async fn run() -> anyhow::Result<()> {
-    let redis = CountedRedis::start().await?;
-    let stage = Stage::connect(&redis.url()).await?;
     let mut out = io::stdout();
-    writeln!(out, "| operation | thousand instructions |\n|---|---|")?;
+    writeln!(
+        out,
+        "| operation of the coordinator | thousand instructions |\n|---|---|"
+    )?;
+    coordinator::count(&mut out).await?;
+    let redis = Counted::redis().await?;
+    let stage = Stage::connect(&format!("redis://127.0.0.1:{}", redis.port())).await?;
+    writeln!(
+        out,
+        "\n| operation | thousand instructions of Redis |\n|---|---|"
+    )?;
     for (row, operation) in ALL.iter().enumerate() {
         let thousands = count(&redis, &stage, row, operation).await?;
         writeln!(out, "| {} | {thousands:.1} |", operation.what)?;
@@ -44,7 +56,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 
 /// Thousand instructions of one operation.
 async fn count(
-    redis: &CountedRedis,
+    redis: &Counted,
     stage: &Stage,
     row: usize,
     operation: &Operation,

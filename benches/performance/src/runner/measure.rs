@@ -145,8 +145,8 @@ fn limit(measurement: &Measurement, options: &Options, seconds: f64) -> Duration
     PATIENCE + Duration::from_secs_f64(measurement.warm_up_seconds(options) + seconds)
 }
 
-/// Runs a driver to its end.
-async fn printed(mut command: Command, limit: Duration) -> anyhow::Result<Value> {
+/// Runs a driver to its end, and returns the JSON object that it printed.
+pub(crate) async fn printed(mut command: Command, limit: Duration) -> anyhow::Result<Value> {
     let running = command.stdin(Stdio::null()).kill_on_drop(true).output();
     let output = timeout(limit, running).await.context("it does not end")??;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -33,11 +33,11 @@ use self::{
     measure::measure,
     measurements::{ALL, Measurement},
     results::{Options, Outcome, Results, Round},
-    servers::Programs,
 };
 pub(crate) use self::{
+    measure::printed,
     process::{Server, free_port},
-    servers::in_path,
+    servers::{Programs, in_path},
 };
 use crate::args::RunArgs;
 

@@ -21,11 +21,11 @@ const ETCD_MEMBER: &str = "bench";
 
 /// The programs of this run.
 #[derive(Clone, Debug)]
-pub(super) struct Programs {
+pub(crate) struct Programs {
     /// `lockkeeper`, built like this program.
-    pub(super) coordinator: PathBuf,
+    pub(crate) coordinator: PathBuf,
     /// This program.
-    pub(super) own: PathBuf,
+    pub(crate) own: PathBuf,
     pub(super) redis: PathBuf,
     pub(super) etcd: Option<PathBuf>,
     /// The folder with the Java program that uses Redisson, and Java.
@@ -34,7 +34,7 @@ pub(super) struct Programs {
 
 /// A server with the folder it writes to.
 #[derive(Debug)]
-pub(super) struct InFolder {
+pub(crate) struct InFolder {
     pub(super) server: Server,
     _folder: TempDir,
 }
@@ -43,7 +43,7 @@ pub(super) struct InFolder {
 
 impl Programs {
     /// Looks where they are; the second is what is missing, by its name, and why.
-    pub(super) fn find() -> anyhow::Result<(Self, Vec<(String, String)>)> {
+    pub(crate) fn find() -> anyhow::Result<(Self, Vec<(String, String)>)> {
         let own = env::current_exe()?;
         let coordinator = own.with_file_name("lockkeeper");
         let coordinator = coordinator
@@ -80,7 +80,7 @@ impl Programs {
     }
 
     /// A Redis that writes nothing to a disk.
-    pub(super) async fn redis(&self) -> anyhow::Result<InFolder> {
+    pub(crate) async fn redis(&self) -> anyhow::Result<InFolder> {
         let folder = TempDir::new()?;
         let port = free_port().await?;
         let mut command = Command::new(&self.redis);
@@ -163,12 +163,12 @@ impl InFolder {
     }
 
     /// Ends it, and then its folder.
-    pub(super) async fn end(self) -> anyhow::Result<()> {
+    pub(crate) async fn end(self) -> anyhow::Result<()> {
         self.server.end().await
     }
 
     /// For clients of Redis.
-    pub(super) fn redis_url(&self) -> String {
+    pub(crate) fn redis_url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.server.port())
     }
 }
