@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions versions sim model faults abuse fuzz bench cost proto lint fmt doc rustdoc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions versions sim model faults soak abuse fuzz mutants bench cost proto lint fmt doc rustdoc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -65,17 +65,24 @@ model: ## Explores the model of the protocol within the bounds of docs/proof.md,
 faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each, and the histories judged: the tables in docs/robustness/rows.md. ROW=name for one
 	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) scripts/faults $(ROW)
 
+soak: ## All faults at random, 15 minutes on each kind of store (SOAK_SECONDS, 900); what a coordinator uses must not grow
+	FAULT_SECONDS=$(or $(SOAK_SECONDS),900) scripts/faults soak_
+
 abuse: ## What attackers can do to their neighbours, on the release: the table in docs/robustness/abuse.md. ROW=name for one, UPDATE_DOCS=1 writes it
 	scripts/abuse $(ROW)
 
 fuzz: ## What comes from outside, made up by a fuzzer: SECONDS_EACH (60) for each target, TARGET=name for one; needs a nightly compiler
 	SECONDS_EACH=$(or $(SECONDS_EACH),60) TARGET=$(TARGET) scripts/fuzz
 
+mutants: ## Changes one thing at a time in PART (access, machine, quorum or coordinator): the tests have to notice; needs cargo-mutants. SHARD=1/8 for some
+	SHARD="$(SHARD)" scripts/mutants $(or $(PART),access)
+
 bench: ## Speed against anchors and peers: docs/performance.md. BENCH_ROUNDS=n (5), BENCH_SECONDS=n (5) for each measurement
 	scripts/bench
 
-cost: ## Instructions of Redis for each operation, counted by callgrind; needs valgrind and redis-server
-	$(CARGO) run --locked --package lockkeeper-performance -- cost
+cost: ## Instructions of the coordinator and of Redis for each operation, counted by callgrind; needs valgrind and redis-server
+	$(CARGO) build --locked --profile bench --workspace --bins
+	$${CARGO_TARGET_DIR:-target}/release/lockkeeper-performance cost
 
 proto: ## Generates the Rust of proto/ anew, into src/api/generated, and that of the facades
 	UPDATE_PROTO=1 $(CARGO) test --locked --package lockkeeper-api --package lockkeeper-facades --test generated
