@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::{
     client::{reason, try_request},
     coordinator::Coordinator,
-    redis_server::{RedisServer, eventually, free_port},
+    redis_server::{RedisServer, eventually},
     steps::{expect_serving, secs, settings_on},
 };
 
@@ -149,10 +149,8 @@ async fn tls_works_and_strangers_are_not_trusted() {
     let directory = TempDir::new().expect("a temporary directory");
     make_certificate(directory.path());
     let file = |name| directory.path().join(name).to_string_lossy().into_owned();
-    let (port, certificate, key) = (free_port(), file("certificate.pem"), file("key.pem"));
-    let _server = RedisServer::start_with(&[
-        "--tls-port",
-        &port.to_string(),
+    let (certificate, key) = (file("certificate.pem"), file("key.pem"));
+    let server = RedisServer::start_with(&[
         "--tls-cert-file",
         &certificate,
         "--tls-key-file",
@@ -164,7 +162,7 @@ async fn tls_works_and_strangers_are_not_trusted() {
     ])
     .await;
 
-    let url = format!("rediss://127.0.0.1:{port}");
+    let url = tls_url(&server);
     let root = Some(std::fs::read(&certificate).expect("the certificate"));
     let tls = TlsCertificates { root, client: None };
     let config = RedisConfig {
@@ -190,10 +188,8 @@ async fn suspicious_server() -> (RedisServer, String, TempDir) {
     let directory = TempDir::new().expect("a temporary directory");
     make_certificate(directory.path());
     let file = |name| directory.path().join(name).to_string_lossy().into_owned();
-    let (port, certificate) = (free_port(), file("certificate.pem"));
+    let certificate = file("certificate.pem");
     let server = RedisServer::start_with(&[
-        "--tls-port",
-        &port.to_string(),
         "--tls-cert-file",
         &certificate,
         "--tls-key-file",
@@ -204,7 +200,13 @@ async fn suspicious_server() -> (RedisServer, String, TempDir) {
         "yes",
     ])
     .await;
-    (server, format!("rediss://127.0.0.1:{port}"), directory)
+    let url = tls_url(&server);
+    (server, url, directory)
+}
+
+fn tls_url(server: &RedisServer) -> String {
+    let port = server.tls_port().expect("it has a certificate");
+    format!("rediss://127.0.0.1:{port}")
 }
 
 #[tokio::test]

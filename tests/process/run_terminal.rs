@@ -128,7 +128,11 @@ async fn ctrl_c_ends_a_wait() {
 #[tokio::test]
 async fn a_command_that_holds_a_lock_cannot_be_suspended() {
     let coordinator = coordinator().await;
-    let mut terminal = Terminal::run(&coordinator, "echo ready; read x; echo got $x");
+    let script = "read y; echo ready; read x; echo got $x";
+    let mut terminal = Terminal::run(&coordinator, script);
+    // When it has read something, it is in the foreground. A command that wants to read before that
+    // is stopped, and the CONT that ends this hides a Ctrl-Z that came before it.
+    terminal.send("\n").await;
     terminal.until("ready").await;
     terminal.send(CTRL_Z).await;
     terminal.until("cannot be suspended").await;
