@@ -1,7 +1,8 @@
--- Gives the last hold of an exclusive lock to another owner, which waits for it: a release and an
--- acquire, and the lock is free at no moment between them.
+-- Gives the last hold of an exclusive or fair lock to another owner, which waits for it: a release
+-- and an acquire, and the lock is free at no moment between them.
 --
--- KEYS: 1 lock, 2 fencing counter
+-- KEYS: 1 lock, 2 fencing counter; of a fair lock also 3 queue, 4 deadlines of the queue, 5 vouched
+--       waiters
 -- ARGV: 1 owner, 2 next owner, 3 lease ms, 4 and 5 as 4 and 5 of lock_acquire: the step is one from
 --       the serial of the grant to give back; '' if the caller has not seen the counter, and then
 --       6 that serial, '' if the caller does not know it, 7 time to live of an idle counter ms
@@ -9,6 +10,7 @@
 --                 store's time
 --          {0}    nothing changed: it is not the owner's last hold of that grant, the step did not
 --                 lead to what was expected, or a key is not such a lock's
+--          {1}    nothing changed: the next owner is not the first in the queue
 -- Publishes: nothing, because the lock is not free
 
 local lock, counter, owner, serial, call = KEYS[1], KEYS[2], ARGV[1], ARGV[6], redis.call
@@ -16,6 +18,11 @@ local lock, counter, owner, serial, call = KEYS[1], KEYS[2], ARGV[1], ARGV[6], r
 -- A read/write lock has more than one field.
 if call('hlen', lock) ~= 1 or call('hget', lock, owner) ~= '1' then
   return {0}
+end
+
+local queue, next_owner = KEYS[3], ARGV[2]
+if queue and call('lindex', queue, 0) ~= next_owner then
+  return {1}
 end
 
 local newer
@@ -50,7 +57,12 @@ end
 -- Nothing may fail halfway. The counter is set first, because Redis refuses to set it when its
 -- memory is full. The lock's key exists throughout, because a cluster lets no script create a key
 -- in a slot that is being moved.
-call('hset', lock, ARGV[2], '1')
+if queue then
+  call('zrem', KEYS[4], next_owner)
+  call('zrem', KEYS[5], next_owner)
+  call('lpop', queue)
+end
+call('hset', lock, next_owner, '1')
 call('hdel', lock, owner)
 call('pexpire', lock, ARGV[3])
 return newer

@@ -9,7 +9,7 @@ use lockkeeper_store::{
         Call, Commands, HostError, Numbers, ScriptHost, Value,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{Acquired, Attempt, Config, Hold, Mode, Refusal, Renewal, Scripts, keys},
+    script::{Acquired, Attempt, Config, HandOver, Hold, Mode, Refusal, Renewal, Scripts, keys},
 };
 use parking_lot::Mutex;
 
@@ -50,8 +50,8 @@ async fn words_and_bytes_of_the_most_frequent_calls() {
     }
     let hold = Hold::new("hot", Mode::Exclusive, OWNER);
     let serial = acquire(&scripts, hold).await;
-    let token = scripts.hand_over(hold, Some(serial), NEXT, LEASE).await;
-    assert!(token.unwrap().is_some());
+    let outcome = scripts.hand_over(hold, Some(serial), NEXT, LEASE).await;
+    assert!(matches!(outcome.unwrap(), HandOver::Done(_)));
     tokio::time::advance(3 * LEASE).await;
     renew(&scripts, Mode::Exclusive).await;
     renew(&scripts, Mode::Read).await;

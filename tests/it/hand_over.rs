@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb;
+use lockkeeper_api::pb::{self, LockMode};
+use lockkeeper_testkit::prelude::*;
 use tonic::Code;
 
 use crate::support::{
-    Faults, World,
-    client::{Call, Client, acquire_request},
-    millis, secs,
+    Faults, FaultyHost, Options, World,
+    client::{Call, Client, acquire_request, try_request},
+    millis,
+    modes::{release, wait},
+    secs,
 };
 
 const WAITERS: usize = 100;
@@ -163,4 +166,86 @@ async fn a_hand_over_that_does_not_reach_the_store_leaves_the_lock_with_its_hold
     let holders = client.describe("a").await.holders;
     assert_eq!(holders[0].owner, first.owner);
     hand_over(&mut client, &first.owner, &mut calls[1]).await;
+}
+
+/// The queue decides who comes next, so nobody else has a turn.
+#[tokio::test(start_paused = true)]
+async fn a_fair_lock_is_handed_on_in_one_call_however_many_wait_and_however_long_it_is_held() {
+    const HELD_FOR: Duration = millis(10);
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let mut calls = line_up_fairly(&world, &mut [&mut client]).await;
+    faults.set_answer_delay(Duration::ZERO);
+    let before = fair_calls_of(&faults);
+    let mut owner = "holder".to_owned();
+    for next in &mut calls {
+        tokio::time::advance(HELD_FOR).await;
+        client.give_back("a", &owner, LockMode::Fair).await;
+        owner = next.expect_granted().await.owner;
+    }
+    let made = fair_calls_of(&faults);
+    assert_eq!([0, 1, 2].map(|it| made[it] - before[it]), [WAITERS, 0, 0]);
+    client.give_back("a", &owner, LockMode::Fair).await;
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fair_lock_whose_next_owner_waits_elsewhere_is_released_and_seldom_offered() {
+    let (faults, connect) = FaultyHost::connector();
+    let options = Options {
+        coordinators: 2,
+        ..Options::default()
+    };
+    let world = World::on(&options, World::store(), connect);
+    let (mut client, mut elsewhere) = (world.client(0).await, world.client(1).await);
+    let mut calls = line_up_fairly(&world, &mut [&mut client, &mut elsewhere]).await;
+    let before = fair_calls_of(&faults);
+    let mut owner = "holder".to_owned();
+    for (at, next) in calls.iter_mut().enumerate() {
+        let holder = if at % 2 == 1 {
+            &mut client
+        } else {
+            &mut elsewhere
+        };
+        holder.give_back("a", &owner, LockMode::Fair).await;
+        owner = next.expect_granted().await.owner;
+    }
+    let made = fair_calls_of(&faults);
+    let [offered, released, _] = [0, 1, 2].map(|it| made[it] - before[it]);
+    assert_eq!(released, WAITERS);
+    assert!(offered > 0 && offered <= WAITERS / 16 + 2, "{offered}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fair_hand_over_whose_answer_is_lost_is_undone_and_the_next_one_gets_it() {
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let mut calls = line_up_fairly(&world, &mut [&mut client]).await;
+    faults.lose_answers("lock_hand_on", 1);
+    let released = client.release_with(release("a", "holder", LockMode::Fair));
+    released.await.unwrap_err();
+    let second = calls[1].expect_granted().await;
+    client.give_back("a", &second.owner, LockMode::Fair).await;
+    let third = calls[2].expect_granted().await;
+    assert!(third.fencing_token > second.fencing_token);
+}
+
+/// How often each script was called that hand-overs of a fair lock are made of.
+fn fair_calls_of(faults: &Faults) -> [usize; 3] {
+    ["lock_hand_on", "fair_release", "fair_acquire"].map(|script| faults.calls(script))
+}
+
+/// Calls that wait in the queue behind a holder, by turns at these clients.
+async fn line_up_fairly(world: &World, clients: &mut [&mut Client]) -> Vec<Call> {
+    let first = try_request("a", "holder").in_mode(LockMode::Fair);
+    assert!(clients[0].try_with(first).await.unwrap().acquired);
+    let mut calls = Vec::new();
+    for at in 0..WAITERS {
+        let of = at % clients.len();
+        calls.push(clients[of].waits(wait("a", "", LockMode::Fair)).await);
+        world.until_waiting(of, at / clients.len() + 1).await;
+    }
+    // Their attempts, which they make when they are subscribed, are over.
+    tokio::time::sleep(millis(10)).await;
+    calls
 }

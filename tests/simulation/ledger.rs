@@ -149,13 +149,15 @@ impl Ledger {
         let now = self.store_millis();
         // One that nobody vouches for loses its place. The same script may have it queue up anew.
         let mut next = line.next.take().filter(|(_, until)| now < *until);
-        let is_next = next.as_ref().map(|(owner, _)| owner) == args.first();
+        // A lock that is handed on has its owner first, then the next one.
+        let owner = args.get(usize::from(script == "lock_hand_on"));
+        let is_next = next.as_ref().map(|(owner, _)| owner) == owner;
         match (script, answer) {
             ("fair_first", Value::Array(first)) if *first == [Value::Int(1)] => {
                 next = args.first().map(|owner| (owner.clone(), now));
             }
             ("fair_leave" | "fair_undo", _) if is_next => next = None,
-            ("fair_acquire", answer) if is_granted(answer) => {
+            ("fair_acquire" | "lock_hand_on", answer) if is_granted(answer) => {
                 let passed_over = next.take().filter(|_| !is_next).map(|(owner, _)| owner);
                 line.passed_over = line.passed_over.take().or(passed_over);
             }

@@ -199,7 +199,10 @@ impl Link {
             }
             let names = keys.clone();
             let waiter = waiter(script.name, &args);
-            let lined_up = script.name.starts_with("fair_").then(|| args.clone());
+            // A lock that is handed on has more keys if it is fair.
+            let is_fair = script.name.starts_with("fair_")
+                || (script.name == "lock_hand_on" && keys.len() > 2);
+            let lined_up = is_fair.then(|| args.clone());
             let proclaimed = (script.name == "election_proclaim").then(|| args.clone());
             let answer = self.0.host.eval(Call { script, keys, args }).await;
             self.0.ledger.look(&names, script.name);

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Counted;
-use lockkeeper_store::script::{Acquired, Attempt, CallError, Hold, Mode, Refusal, Scripts};
+use lockkeeper_store::script::{
+    Acquired, Attempt, CallError, HandOver, Hold, Mode, Refusal, Scripts,
+};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -150,14 +152,10 @@ async fn ask(
         Some(Giver::Holder(hold, token)) => {
             let next = field.unwrap_or_else(|| request.owner.field());
             let claimed = Box::pin(scripts.hand_over(hold, Some(token), next, lease));
-            let refused = Acquired::Busy {
-                remaining: None,
-                place: None,
-                note: None,
-            };
-            return Ok(claimed
-                .await?
-                .map_or(refused, |token| Acquired::first(token, lease)));
+            return Ok(match claimed.await? {
+                HandOver::Done(token) => Acquired::first(token, lease),
+                HandOver::NotFirst | HandOver::Refused => Acquired::nothing_known(),
+            });
         }
         Some(Giver::Line(_)) | None => {}
     }

@@ -104,13 +104,16 @@ async fn ask(
     };
     // The answer to a repeat does not say whether the lock has just become free.
     let is_last = held.is_none_or(|held| held.hold_count <= 1) && record.is_none();
-    let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
-        let in_one_call = !noted && !core.waits_for_replicas(0);
-        core.waiters
-            .hand_over(name, (owner, field, serial), in_one_call, call)
-            .await
-    } else {
-        call.await
+    let in_one_call = !noted && !core.waits_for_replicas(0);
+    let giver = (owner, field, serial);
+    let released = match mode {
+        Mode::Exclusive if is_last && core.scripts.keeps_order() => {
+            core.waiters.hand_over(name, giver, in_one_call, call).await
+        }
+        Mode::Fair if is_last && in_one_call => {
+            core.waiters.hand_over_fair(name, giver, call).await
+        }
+        _ => call.await,
     };
     // A release known only to the master is safe: at worst the lock is held until its lease ends.
     if let Err(error) = acks.acknowledged() {

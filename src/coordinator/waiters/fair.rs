@@ -64,7 +64,7 @@ impl Waiters {
         let state = self.state.lock();
         let locks = state.fair.iter();
         locks
-            .map(|(name, waiters)| (name.clone(), waiters.values().cloned().collect()))
+            .map(|(name, fair)| (name.clone(), fair.waiters.values().cloned().collect()))
             .collect()
     }
 

@@ -1,6 +1,7 @@
 //! Hands a lock on to the next waiter of the same coordinator. If the head of the line accepts the
 //! offer at once, the release and its acquire become one call, `lock_hand_on.lua`. Otherwise the
-//! head tries right behind the release, and the release's own message is skipped.
+//! head of an exclusive lock tries right behind the release, and the release's own message is
+//! skipped.
 //!
 //! ```text
 //! holder releases
@@ -25,11 +26,15 @@
 //!
 //! Messages of one channel arrive in order. If another release's message is skipped by mistake,
 //! that release was earlier, and an attempt follows both.
+//!
+//! The waiters of a fair lock have a channel each, and the store knows which of them is the first,
+//! so nobody starves. If the waiter that came first here is not the first of all, the release wakes
+//! that one as usual, and the next releases are not offered.
 
 use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures::poll;
-use lockkeeper_store::script::{Acquired, CallError, Mode, Released, Scripts, keys};
+use lockkeeper_store::script::{Acquired, CallError, HandOver, Mode, Released, Scripts, keys};
 use tokio::{sync::oneshot, task::yield_now, time::Instant};
 use tracing::Span;
 
@@ -39,7 +44,7 @@ use crate::{
     waiters::{
         line::{Subscription, Waiter},
         own_releases::{HandedOver, Offer},
-        queue::{QueueTicket, Waiters},
+        queue::{QueueTicket, State, Waiters, channel},
     },
 };
 
@@ -54,7 +59,20 @@ pub(crate) struct Awaited {
 /// sent.
 struct SentRelease(u64, Instant);
 
+/// An offer to the head of a line.
+pub(crate) struct Offered {
+    channel: Arc<str>,
+    handed_over: oneshot::Receiver<HandedOver>,
+}
+
+/// The holder, the field that names its grant, if one does, and the serial of that grant.
+type Giver<'a> = (&'a Owner, Option<&'a Arc<str>>, Option<u64>);
+
+/// As many releases of a fair lock are not offered after one that another waiter came before.
+const NOT_OFFERED: u32 = 16;
+
 pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
+const FAIR: Goal = Goal::Lock(Mode::Fair);
 
 // === impl Waiters ===
 
@@ -65,7 +83,7 @@ impl Waiters {
     pub(crate) async fn hand_over<F>(
         &self,
         name: &LockName,
-        (owner, field, serial): (&Owner, Option<&Arc<str>>, Option<u64>),
+        giver: Giver<'_>,
         in_one_call: bool,
         release: F,
     ) -> F::Output
@@ -74,9 +92,8 @@ impl Waiters {
     {
         // Boxed, so that a release without waiters does not carry it.
         if in_one_call
-            && let Some(handed_over) = self.offer(name, owner, field, serial)
-            && let Some(released) =
-                Box::pin(self.hand_over_in_one_call(name, owner, handed_over)).await
+            && let Some(offered) = self.offer(name, giver)
+            && let Some(released) = Box::pin(self.hand_over_in_one_call(giver.0, offered)).await
         {
             return released;
         }
@@ -94,6 +111,25 @@ impl Waiters {
         let released = release.await;
         self.release_ended(name, &sent, &released);
         released
+    }
+
+    /// Passes the last hold of a fair lock to the waiter that came first here, if nobody in the
+    /// queue is before it. Otherwise `release` runs.
+    pub(crate) async fn hand_over_fair<F>(
+        &self,
+        name: &LockName,
+        giver: Giver<'_>,
+        release: F,
+    ) -> F::Output
+    where
+        F: Future<Output = Result<Released, CallError>>,
+    {
+        if let Some(offered) = self.offer_fair(name, giver)
+            && let Some(released) = Box::pin(self.hand_over_in_one_call(giver.0, offered)).await
+        {
+            return released;
+        }
+        release.await
     }
 
     /// What the waiters here for an exclusive lock know; none if there are none.
@@ -163,53 +199,86 @@ impl Waiters {
     /// nothing came of it: then the release is still to be made.
     pub(crate) async fn hand_over_in_one_call(
         &self,
-        name: &LockName,
         owner: &Owner,
-        handed_over: oneshot::Receiver<HandedOver>,
+        offered: Offered,
     ) -> Option<Result<Released, CallError>> {
         // The head has been woken and looks before this continues.
         yield_now().await;
-        self.withdraw(name, owner);
-        let released = handed_over.await.ok()?.released;
+        let channel = &offered.channel;
+        self.withdraw(channel, owner);
+        let released = offered.handed_over.await.ok()?.released;
         if let Err(CallError::OutcomeUnknown(_)) = released {
-            self.hint(&keys::channel(name.store_key()));
+            self.hint(channel);
         }
         Some(released)
     }
 
     /// None if the head would not accept, or if others are due.
-    pub(crate) fn offer(
-        &self,
-        name: &LockName,
-        owner: &Owner,
-        field: Option<&Arc<str>>,
-        serial: Option<u64>,
-    ) -> Option<oneshot::Receiver<HandedOver>> {
+    pub(crate) fn offer(&self, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
         let mut state = self.state.lock();
-        let channel = state.channel_of(name)?;
-        let line = channel.lines.get(&EXCLUSIVE)?;
+        if state.channels.is_empty() {
+            return None;
+        }
+        let channel = keys::channel(name.store_key());
+        self.offer_on(&mut state, &channel, EXCLUSIVE, giver)
+    }
+
+    /// The same to the waiter of a fair lock that came first here.
+    fn offer_fair(&self, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
+        let mut state = self.state.lock();
+        let fair = state.fair.get_mut(name)?;
+        let not_offered = fair.not_offered.checked_sub(1);
+        if let Some(not_offered) = not_offered {
+            fair.not_offered = not_offered;
+            return None;
+        }
+        let (_, head) = fair.waiters.first_key_value()?;
+        let channel = channel(name, head.goal, &head.owner);
+        self.offer_on(&mut state, &channel, FAIR, giver)
+    }
+
+    fn offer_on(
+        &self,
+        state: &mut State,
+        channel: &str,
+        goal: Goal,
+        (owner, field, serial): Giver<'_>,
+    ) -> Option<Offered> {
+        let (name, _) = state.channels.get_key_value(channel)?;
+        let name = Arc::clone(name);
+        let channel = state.channels.get_mut(&name)?;
+        let line = channel.lines.get(&goal)?;
         let (_, head) = line.waiters.first_key_value()?;
         let own_releases = &mut channel.own_releases;
         if line.trying || !head.takes_offers() || !own_releases.may_be_offered() {
             return None;
         }
-        let (handed_over, heard_of) = oneshot::channel();
+        let (sent, handed_over) = oneshot::channel();
         own_releases.offer = Some(Offer {
             owner: owner.clone(),
             field: field.map(Arc::clone),
             serial,
-            handed_over,
+            handed_over: sent,
         });
         self.metrics.woken(Source::Local);
         channel.released = Some((Instant::now(), Heard::Local, Span::current()));
         channel.wake();
-        Some(heard_of)
+        Some(Offered {
+            channel: name,
+            handed_over,
+        })
+    }
+
+    /// Another waiter of a fair lock comes before those here.
+    fn others_come_first(&self, name: &LockName) {
+        if let Some(fair) = self.state.lock().fair.get_mut(name) {
+            fair.not_offered = NOT_OFFERED;
+        }
     }
 
     /// Withdraws an offer that was not accepted.
-    fn withdraw(&self, name: &LockName, owner: &Owner) {
-        let mut state = self.state.lock();
-        if let Some(channel) = state.channel_of(name) {
+    fn withdraw(&self, channel: &str, owner: &Owner) {
+        if let Some(channel) = self.state.lock().channels.get_mut(channel) {
             let offer = &mut channel.own_releases.offer;
             offer.take_if(|offer| offer.owner == *owner);
         }
@@ -235,13 +304,17 @@ impl QueueTicket {
             handed_over,
         } = self.offered()?;
         let Waiter {
-            name, owner: next, ..
+            name,
+            owner: next,
+            goal,
+            ..
         } = &*self.waiter;
-        let hold = hold_of(name, Mode::Exclusive, &owner, field.as_deref());
+        let Goal::Lock(mode) = *goal else { return None };
+        let hold = hold_of(name, mode, &owner, field.as_deref());
         let next = next_field.unwrap_or_else(|| next.field());
         let outcome = scripts.hand_over(hold, serial, next, lease).await;
         let (released, acquired) = match outcome {
-            Ok(Some(token)) => {
+            Ok(HandOver::Done(token)) => {
                 let released = Released::Done {
                     hold_count: 0,
                     held: 0,
@@ -249,9 +322,13 @@ impl QueueTicket {
                 };
                 (Ok(released), Ok(Acquired::first(token, lease)))
             }
+            Ok(HandOver::NotFirst) => {
+                self.waiters.others_come_first(name);
+                return Some(Ok(Acquired::nothing_known()));
+            }
             Err(error) if error.is_transient() => (Err(error.clone()), Err(error)),
             // Each of the two calls finds out by itself what is wrong.
-            Ok(None) | Err(_) => return None,
+            Ok(HandOver::Refused) | Err(_) => return None,
         };
         let (heard, is_heard) = oneshot::channel();
         let _ = handed_over.send(HandedOver {

@@ -50,12 +50,20 @@ pub(crate) struct Waiters {
 pub(crate) struct State {
     pub(crate) channels: BTreeMap<Arc<str>, Channel>,
     /// Waiters of fair locks; each has its own channel.
-    pub(crate) fair: BTreeMap<LockName, BTreeMap<u64, Arc<Waiter>>>,
+    pub(crate) fair: BTreeMap<LockName, FairWaiters>,
     pub(crate) waiting: usize,
     pub(crate) callers: Callers,
     pub(crate) next_ticket: u64,
     /// Channels whose waiters need a new position.
     pub(crate) moved: BTreeSet<Arc<str>>,
+}
+
+/// The waiters of one fair lock here, in order of arrival, and how many of its next releases are
+/// not offered to them.
+#[derive(Debug, Default)]
+pub(crate) struct FairWaiters {
+    pub(crate) waiters: BTreeMap<u64, Arc<Waiter>>,
+    pub(crate) not_offered: u32,
 }
 
 /// A ticket in a line; dropping it leaves the line.
@@ -115,7 +123,7 @@ impl Waiters {
         let ahead = known
             .and_then(|(_, channel)| channel.lines.get(&goal))
             .map_or(0, |line| line.waiters.len());
-        let fair = state.fair.get(name).map_or(0, BTreeMap::len);
+        let fair = state.fair.get(name).map_or(0, |fair| fair.waiters.len());
         if ahead.max(fair) >= self.per_lock_max {
             return Err(Error::LimitReached(Limit::WaitersPerLock));
         }
@@ -147,7 +155,7 @@ impl Waiters {
         self.events.tell(|| waiter.event(What::WaitBegan));
         if goal == Goal::Lock(Mode::Fair) {
             let others = state.fair.entry(name.clone()).or_default();
-            others.insert(ticket, Arc::clone(&waiter));
+            others.waiters.insert(ticket, Arc::clone(&waiter));
         }
         Ok(QueueTicket {
             waiters: Arc::clone(self),
@@ -172,7 +180,7 @@ impl Waiters {
             .flat_map(|channel| channel.lines.values().map(|line| &line.waiters));
         let count = lines.clone().map(BTreeMap::len).sum();
         let listed = lines
-            .chain(state.fair.get(name))
+            .chain(state.fair.get(name).map(|fair| &fair.waiters))
             .flat_map(|waiters| waiters.values().take(max).cloned());
         (listed.collect(), count)
     }
@@ -345,9 +353,9 @@ impl Waiters {
         if let Some(caller) = &place.waiter.caller {
             state.callers.leave(name, caller);
         }
-        if let Some(waiters) = state.fair.get_mut(name) {
-            waiters.remove(&place.ticket);
-            if waiters.is_empty() {
+        if let Some(fair) = state.fair.get_mut(name) {
+            fair.waiters.remove(&place.ticket);
+            if fair.waiters.is_empty() {
                 state.fair.remove(name);
             }
         }

@@ -6,6 +6,7 @@ use super::{lock_story::check, story::Row};
 async fn hand_on() {
     check(ROWS).await;
     check(SEEN).await;
+    check(FAIR).await;
 }
 
 const ROWS: &[Row] = &[
@@ -154,5 +155,51 @@ const SEEN: &[Row] = &[
          full
          hand_on s#1:0 s#2:1 200s serial=T1 => error OutOfMemory
          state => lock{s#1:0=1}/100s counter=T1/1000s",
+    ),
+];
+
+/// A fair lock is given to the first in its queue.
+const FAIR: &[Row] = &[
+    (
+        "the first in the queue gets it and leaves the queue, and no message is published",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         acquire y 100s mode=fair waits
+         hand_on a x 200s mode=fair => T2
+         state => lock{x=1}/200s counter=T2/1000s queue{y}/700s deadlines{y}/700s vouched{y}/700s
+         hand_on x y 100s mode=fair => T3
+         state => lock{y=1}/100s counter=T3/1000s
+         heard => nothing",
+    ),
+    (
+        "not one that stands behind another, nor one that does not wait",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         acquire y 100s mode=fair waits
+         hand_on a y 200s mode=fair => others come first
+         hand_on a z 200s mode=fair => others come first
+         leave x mode=fair
+         leave y mode=fair
+         hand_on a y 200s mode=fair => others come first
+         state => lock{a=1}/300s counter=T1/1000s
+         heard => nothing",
+    ),
+    (
+        "it is not the owner's last hold of that grant",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         hand_on a x 200s mode=fair serial=1 => nothing
+         acquire a 300s mode=fair
+         hand_on a x 200s mode=fair => nothing
+         inspect => a=2 T1 300s queue x of 1",
+    ),
+    (
+        "the same by a counter that was seen",
+        "native
+         acquire a 300s mode=fair known=0 => granted 1 T1 300s
+         acquire x 100s mode=fair waits
+         hand_on a y 200s mode=fair serial=T1 => others come first
+         hand_on a x 200s mode=fair serial=T1 => T2
+         state => lock{x=1}/200s counter=T2/1000s",
     ),
 ];

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use lockkeeper_store::{
     host::Value,
     script::{
-        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode,
-        Renewals, Scripts, ToHolders, WalkCursor, keys,
+        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, HandOver, Hold, Inspected,
+        Mode, Renewals, Scripts, ToHolders, WalkCursor, keys,
     },
 };
 
@@ -101,8 +101,8 @@ impl Teller for Locks {
                 outcome.await.map(|outcome| released(&outcome))
             }
             ["hand_on", owner, next, lease, ..] => {
-                let token = scripts.hand_over(hold(owner), attempt.serial, next, time(lease));
-                token.await.map(|token| self.handed_on(token))
+                let outcome = scripts.hand_over(hold(owner), attempt.serial, next, time(lease));
+                outcome.await.map(|outcome| self.handed_on(outcome))
             }
             ["undo", owner, ..] => {
                 let undone = scripts.undo(hold(owner), attempt).await;
@@ -289,10 +289,12 @@ impl Locks {
         }
     }
 
-    fn handed_on(&mut self, token: Option<u64>) -> String {
-        token.map_or("nothing".to_owned(), |token| {
-            self.mask.number(token.try_into().unwrap())
-        })
+    fn handed_on(&mut self, outcome: HandOver) -> String {
+        match outcome {
+            HandOver::Done(token) => self.mask.number(token.try_into().unwrap()),
+            HandOver::NotFirst => "others come first".to_owned(),
+            HandOver::Refused => "nothing".to_owned(),
+        }
     }
 
     fn renewed(&mut self, renewed: Renewals) -> Result<String, CallError> {

@@ -17,7 +17,9 @@ use lockkeeper_store::{
         Call, HostError, Script, ScriptHost, Value,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{Acquired, Attempt, Hold, Mode, Refusal, Scripts, catalog::LOCK_ACQUIRE, keys},
+    script::{
+        Acquired, Attempt, HandOver, Hold, Mode, Refusal, Scripts, catalog::LOCK_ACQUIRE, keys,
+    },
 };
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -158,8 +160,10 @@ async fn use_one(scripts: &Scripts, number: u64, random: &mut StdRng) {
         tokio::time::sleep(pause).await;
         let next = scripts.hand_over(hold(0), Some(serial), &owners[1], secs(30));
         let released = match next.await.unwrap() {
-            Some(token) => scripts.release(hold(1), Some(token), secs(30), None).await,
-            None => scripts.release(hold(0), Some(serial), secs(30), None).await,
+            HandOver::Done(token) => scripts.release(hold(1), Some(token), secs(30), None).await,
+            HandOver::NotFirst | HandOver::Refused => {
+                scripts.release(hold(0), Some(serial), secs(30), None).await
+            }
         };
         released.unwrap();
     }

@@ -8,7 +8,7 @@ use lockkeeper_store::script::catalog::{
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 65] = [
+pub(super) const HOLES: [Hole; 66] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -60,8 +60,14 @@ pub(super) const HOLES: [Hole; 65] = [
     Hole {
         name: "a hand-over leaves the lock free",
         scripts: &[&LOCK_HAND_ON],
-        taken: "call('hset', lock, ARGV[2], '1')",
+        taken: "call('hset', lock, next_owner, '1')",
         put: "",
+    },
+    Hole {
+        name: "a hand-over of a fair lock does not look at the queue",
+        scripts: &[&LOCK_HAND_ON],
+        taken: "call('lindex', queue, 0) ~= next_owner",
+        put: "false",
     },
     Hole {
         name: "a hand-over forgets the lease",

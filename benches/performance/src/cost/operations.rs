@@ -3,8 +3,8 @@
 use anyhow::{Context as _, bail, ensure};
 use futures::future::{BoxFuture, FutureExt as _};
 use lockkeeper_store::script::{
-    Acquired, AcquiredAll, AttemptAll, Hold, Member, Members, Mode, PermitAttempt, PermitId,
-    PermitsAcquired, PermitsReleased, Refusal, Released, Renewal,
+    Acquired, AcquiredAll, AttemptAll, HandOver, Hold, Member, Members, Mode, PermitAttempt,
+    PermitId, PermitsAcquired, PermitsReleased, Refusal, Released, Renewal,
 };
 
 use super::caller::{ATTEMPT, Caller, LEASE};
@@ -235,8 +235,10 @@ async fn native_hand_over(caller: &mut Caller) -> anyhow::Result<()> {
 
 async fn hand_to(caller: &Caller, hold: Hold<'_>, next: &str) -> anyhow::Result<u64> {
     let serial = Some(caller.serial);
-    let token = caller.scripts.hand_over(hold, serial, next, LEASE).await?;
-    token.with_context(|| format!("{} is not handed over", caller.name))
+    match caller.scripts.hand_over(hold, serial, next, LEASE).await? {
+        HandOver::Done(token) => Ok(token),
+        HandOver::NotFirst | HandOver::Refused => bail!("{} is not handed over", caller.name),
+    }
 }
 
 async fn many(caller: &mut Caller, mode: Mode) -> anyhow::Result<()> {

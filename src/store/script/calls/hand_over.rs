@@ -13,8 +13,35 @@ use super::{
 };
 use crate::{
     host::{Call, Value},
-    script::{CallError, catalog},
+    script::{Acquired, CallError, catalog},
 };
+
+/// What a script returns if the next owner of a fair lock is not the first in its queue.
+const NOT_FIRST: i64 = 1;
+
+/// The outcome of giving a lock to who waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandOver {
+    /// The next owner holds it, with this token, which is the serial of its grant too.
+    Done(u64),
+    /// Nothing changed: another waiter of the fair lock comes first.
+    NotFirst,
+    /// Nothing changed: it is not the owner's last hold of that grant, or the store is a quorum.
+    Refused,
+}
+
+// === impl Acquired ===
+
+impl Acquired {
+    /// Not granted, and nothing is known of the holder.
+    pub fn nothing_known() -> Self {
+        Self::Busy {
+            remaining: None,
+            place: None,
+            note: None,
+        }
+    }
+}
 
 // === impl HostScripts ===
 
@@ -25,7 +52,7 @@ impl HostScripts {
         serial: Option<u64>,
         next: &str,
         lease: Duration,
-    ) -> Result<Option<u64>, CallError> {
+    ) -> Result<HandOver, CallError> {
         let keys = acquire_keys(hold);
         let mut args = vec![hold.field(), text(next), millis(lease)];
         let step = serial.and_then(|serial| self.counters.next_after(hold.name, serial));
@@ -45,8 +72,9 @@ impl HostScripts {
         self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
         let reply = numbers(script, &reply?)?;
         match *reply.as_slice() {
-            [NOT_DONE] => Ok(None),
-            [token] => Ok(Some(unsigned(token))),
+            [NOT_DONE] => Ok(HandOver::Refused),
+            [NOT_FIRST] => Ok(HandOver::NotFirst),
+            [token] => Ok(HandOver::Done(unsigned(token))),
             _ => Err(refusal(script, &reply)),
         }
     }
@@ -60,7 +88,11 @@ impl HostScripts {
                 self.counters.set(name, unsigned(token), sent_at);
             }
             Some(Value::Int(token)) => self.counters.stepped(name, unsigned(*token)),
-            Some(Value::Array(values)) if values.first() == Some(&Value::Int(NOT_DONE)) => {}
+            Some(Value::Array(values))
+                if matches!(
+                    values[..],
+                    [Value::Int(NOT_DONE), ..] | [Value::Int(NOT_FIRST)]
+                ) => {}
             _ => self.counters.forget(name),
         }
     }

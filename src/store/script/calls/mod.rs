@@ -25,6 +25,7 @@ mod waits;
 pub use encoding::wakes;
 pub use fleet::OtherCoordinators;
 pub use force::{Forced, ForcedRecord};
+pub use hand_over::HandOver;
 pub use hold::{Hold, Mode};
 pub(super) use hold::{acquire_keys, fair_keys, give_back_keys};
 pub use holders::ToHolders;

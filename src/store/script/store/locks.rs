@@ -6,8 +6,8 @@ use super::scripts::{Scripts, Store};
 use crate::{
     host::Call,
     script::{
-        Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, Hold, Inspected, Mode, NameKind,
-        Note, Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
+        Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, HandOver, Hold, Inspected, Mode,
+        NameKind, Note, Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
         calls::{
             encoding::{
                 DONE, NOT_DONE, count, malformed, millis, numbers, refusal, text, time_to_live,
@@ -97,20 +97,18 @@ impl Scripts {
         }
     }
 
-    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock
-    /// is free at no moment between. Returns the token of the new grant, which is its serial too;
-    /// none if nothing changed, because it is not the last hold of that grant, or the store is a
-    /// quorum.
+    /// Gives the last hold of an exclusive lock to an owner who has none, or that of a fair lock to
+    /// the first in its queue, with this lease. The lock is free at no moment between.
     pub async fn hand_over(
         &self,
         hold: Hold<'_>,
         serial: Option<u64>,
         next: &str,
         lease: Duration,
-    ) -> Result<Option<u64>, CallError> {
+    ) -> Result<HandOver, CallError> {
         match &self.store {
             Store::One(store) => store.hand_over(hold, serial, next, lease).await,
-            Store::Quorum(_) => Ok(None),
+            Store::Quorum(_) => Ok(HandOver::Refused),
         }
     }
 

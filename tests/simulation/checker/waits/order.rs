@@ -46,7 +46,8 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
                 let now: Vec<Holder> = shares.iter().map(|share| share.holder).collect();
                 let before = holders.insert(*name, now.clone()).unwrap_or_default();
                 let new = now.iter().find(|of| !before.contains(of));
-                let Some(granted) = new.filter(|_| *by == "fair_acquire") else {
+                let by_queue = matches!(*by, "fair_acquire" | "lock_hand_on");
+                let Some(granted) = new.filter(|_| by_queue) else {
                     continue;
                 };
                 // Its last try may have been under way when it was no longer wanted.
