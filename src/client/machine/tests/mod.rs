@@ -6,6 +6,7 @@
     reason = "tests take effects apart, and know their times"
 )]
 
+mod edges;
 mod grants;
 mod operations;
 mod page;

@@ -1,0 +1,471 @@
+//! What the rows do not tell apart: boundaries, kinds of requests, and what is left behind.
+
+use std::time::Duration;
+
+use lockkeeper_api::pb::{
+    self, Grant, LostReason, session_request::Request, session_response::Response,
+};
+use prost::Message as _;
+use rand::{SeedableRng as _, rngs::StdRng};
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+use super::story::{
+    LEASE, MS, PING_INTERVAL, RENEW_INTERVAL, Story, TOKEN, acquire, acquire_all, acquire_permits,
+    failed, grant, proto,
+};
+use crate::{
+    Error,
+    holding::Holding,
+    machine::{
+        Completion, Effect, Event, Ids,
+        holding_table::HoldingTable,
+        operation::{Operation, Purpose, frame},
+        operations::RETRY_PAUSE,
+        stream::{FIRST_PAUSE, LEAVE_TIMEOUT},
+    },
+    session::SessionEvent,
+    validity::Loss,
+};
+
+fn operation(request: Request) -> Operation {
+    Operation::new(1, request, Purpose::Caller)
+}
+
+fn try_acquire(name: &str) -> Request {
+    Request::TryAcquire(pb::TryAcquireRequest {
+        name: name.to_owned(),
+        owner: "me".to_owned(),
+        ..pb::TryAcquireRequest::default()
+    })
+}
+
+fn try_acquire_all(names: &[&str]) -> Request {
+    let Request::AcquireAll(all) = acquire_all(names, "me") else {
+        unreachable!("it is one")
+    };
+    Request::TryAcquireAll(pb::TryAcquireAllRequest {
+        locks: all.locks,
+        owner: all.owner,
+        ..pb::TryAcquireAllRequest::default()
+    })
+}
+
+fn try_acquire_permits(name: &str) -> Request {
+    Request::TryAcquirePermits(pb::TryAcquirePermitsRequest {
+        name: name.to_owned(),
+        permits: 1,
+        ..pb::TryAcquirePermitsRequest::default()
+    })
+}
+
+fn renewed(story: &mut Story, op_id: u64, valid_for: Duration) {
+    let grant = Some(Grant {
+        valid_for: proto(valid_for),
+        ..grant("a", "me")
+    });
+    story.receive(op_id, Response::Renewed(pb::RenewResponse { grant }));
+}
+
+#[test]
+fn each_request_that_changes_state_gets_an_id_once() {
+    let changing = [
+        acquire("a", "me"),
+        try_acquire("a"),
+        Request::Release(pb::ReleaseRequest::default()),
+        acquire_all(&["a"], "me"),
+        try_acquire_all(&["a"]),
+        Request::ReleaseAll(pb::ReleaseAllRequest::default()),
+        acquire_permits(),
+        try_acquire_permits("s"),
+        Request::ReleasePermits(pb::ReleasePermitsRequest::default()),
+        Request::SetCount(pb::SetCountRequest::default()),
+        Request::CountDown(pb::CountDownRequest::default()),
+    ];
+    let mut random = StdRng::seed_from_u64(1);
+    let size = |it: &Operation| frame(1, it.request.clone()).encoded_len();
+    for request in changing {
+        let mut operation = operation(request);
+        let before = size(&operation);
+        operation.identify(&mut random);
+        let with_id = operation.request.clone();
+        assert!(size(&operation) > before, "{with_id:?}");
+        operation.identify(&mut random);
+        assert_eq!(operation.request, with_id);
+        operation.renew_request_id(&mut random);
+        assert_ne!(operation.request, with_id);
+    }
+    let mut renewal = operation(Request::Renew(pb::RenewRequest::default()));
+    let before = renewal.request.clone();
+    renewal.identify(&mut random);
+    assert_eq!(renewal.request, before);
+}
+
+#[test]
+fn an_operation_is_named_by_what_it_is_about() {
+    let latch = Request::AwaitLatch(pb::AwaitLatchRequest {
+        name: "l".to_owned(),
+        ..pb::AwaitLatchRequest::default()
+    });
+    let named = [
+        (acquire("a", "me"), "a"),
+        (try_acquire("a"), "a"),
+        (acquire_all(&["a", "b"], "me"), "a, b"),
+        (try_acquire_all(&["a", "b"]), "a, b"),
+        (acquire_permits(), "s"),
+        (try_acquire_permits("s"), "s"),
+        (latch, "l"),
+    ];
+    for (request, name) in named {
+        assert_eq!(operation(request).name(), name);
+    }
+}
+
+#[test]
+fn what_was_sent_on_a_broken_stream_may_be_held() {
+    let now = Instant::now();
+    for request in [
+        acquire("a", "me"),
+        try_acquire("a"),
+        acquire_all(&["a"], "me"),
+        try_acquire_all(&["a"]),
+    ] {
+        let mut operation = operation(request);
+        assert!(operation.acquires());
+        operation.on_stream_ended();
+        assert!(operation.possible_grants().is_empty(), "it was not sent");
+        operation.frame(now);
+        operation.on_stream_ended();
+        let [possible] = &operation.possible_grants()[..] else {
+            panic!("{operation:?}");
+        };
+        let named = (&*possible.name, &*possible.owner, possible.mode());
+        assert_eq!(named, ("a", "me", pb::LockMode::Exclusive));
+        assert!(possible.watched && possible.hold_count == 1);
+    }
+    let release = operation(Request::Release(pb::ReleaseRequest::default()));
+    assert!(!release.acquires());
+}
+
+#[test]
+fn each_wait_tells_the_coordinator_what_is_left_of_it() {
+    let now = Instant::now();
+    let left = |request: Option<Request>| match request.unwrap() {
+        Request::Acquire(it) => it.wait_timeout,
+        Request::AcquireAll(it) => it.wait_timeout,
+        Request::AcquirePermits(it) => it.wait_timeout,
+        Request::AwaitLatch(it) => it.wait_timeout,
+        other => panic!("{other:?} does not wait"),
+    };
+    for request in [
+        acquire("a", "me"),
+        acquire_all(&["a"], "me"),
+        acquire_permits(),
+        Request::AwaitLatch(pb::AwaitLatchRequest::default()),
+    ] {
+        let mut operation = operation(request);
+        assert!(operation.waits());
+        operation.wait_until = Some(now + LEASE);
+        assert_eq!(left(operation.frame(now + MS).request), proto(LEASE - MS));
+    }
+}
+
+#[test]
+fn patience_ends_when_it_is_over() {
+    let now = Instant::now();
+    let status = Status::unavailable("scripted");
+    let Response::Failed(failure) = failed("STORE_UNAVAILABLE", None) else {
+        unreachable!("it is one")
+    };
+    let failure = Error::from_frame(&failure);
+    let mut operation = operation(acquire("a", "me"));
+    assert!(!operation.may_retry(&Error::from(status), now, LEASE));
+    operation.retry(now, now + MS);
+    assert!(operation.may_retry(&failure, now + LEASE - MS, LEASE));
+    assert!(!operation.may_retry(&failure, now + LEASE, LEASE));
+}
+
+#[test]
+fn permits_that_were_tried_for_are_delivered() {
+    let mut story = Story::open();
+    let op_id = story.start(try_acquire_permits("s"));
+    let tried = pb::TryAcquirePermitsResponse {
+        acquired: true,
+        grant: Some(pb::PermitGrant {
+            permit_ids: vec!["1".to_owned()],
+            valid_for: proto(LEASE),
+            ..pb::PermitGrant::default()
+        }),
+        ..pb::TryAcquirePermitsResponse::default()
+    };
+    story.receive(op_id, Response::PermitsTried(tried));
+    assert_eq!(story.held(op_id).valid_for(&story), LEASE);
+}
+
+#[test]
+fn the_coordinator_says_when_a_grant_with_the_lease_of_the_session_is_renewed() {
+    const INTERVAL: Duration = Duration::from_millis(700);
+    let mut story = Story::new();
+    story.after(Duration::ZERO);
+    let opened = pb::SessionOpened {
+        lease: proto(LEASE),
+        renew_interval: proto(INTERVAL),
+        ..pb::SessionOpened::default()
+    };
+    story.receive(0, Response::Opened(opened));
+    assert_eq!(story.machine.lease(), LEASE);
+    story.lock("a", "me");
+    story.after(INTERVAL - MS);
+    assert!(story.sent().is_empty());
+    story.after(MS);
+    assert_eq!(story.sent_kinds(), ["Renew"]);
+}
+
+#[test]
+fn a_failed_renewal_is_repeated_sooner_if_the_lease_is_short() {
+    const SHORT: Duration = Duration::from_millis(600);
+    let mut story = Story::new();
+    story.after(Duration::ZERO);
+    let opened = pb::SessionOpened {
+        lease: proto(SHORT),
+        ..pb::SessionOpened::default()
+    };
+    story.receive(0, Response::Opened(opened));
+    let op_id = story.start(acquire("a", "me"));
+    let short = Grant {
+        lease: proto(SHORT),
+        valid_for: proto(SHORT),
+        ..grant("a", "me")
+    };
+    story.receive(op_id, Response::Granted(short));
+    story.sent();
+    story.after(SHORT * 3 / 10);
+    let (renewal, _) = story.sent_one();
+    story.receive(renewal, failed("STORE_UNAVAILABLE", None));
+    assert!(SHORT / 6 < RETRY_PAUSE);
+    story.after(SHORT / 6 - MS);
+    assert!(story.sent().is_empty());
+    story.after(MS);
+    assert_eq!(story.sent_kinds(), ["Renew"]);
+}
+
+#[test]
+fn another_hold_does_not_renew_while_a_renewal_is_unanswered() {
+    let mut story = Story::open();
+    story.lock("a", "me");
+    let pong = |story: &mut Story| story.receive(0, Response::Pong(pb::Pong {}));
+    for _ in 0..3 {
+        story.after(RENEW_INTERVAL / 3);
+        pong(&mut story);
+    }
+    let (renewal, _) = story.sent_one();
+    story.lock("a", "me");
+    for _ in 0..3 {
+        story.after(RENEW_INTERVAL / 3);
+        pong(&mut story);
+    }
+    assert!(story.sent().is_empty());
+    // But on the next stream, where it is not answered.
+    story.broken();
+    story.opened(vec![grant("a", "me")]);
+    story.sent();
+    for _ in 0..3 {
+        story.after(RENEW_INTERVAL / 3);
+        pong(&mut story);
+    }
+    let (again, _) = story.sent_one();
+    assert_ne!(again, renewal);
+}
+
+#[test]
+fn a_grant_that_is_a_third_of_its_lease_old_is_delivered_without_a_renewal() {
+    for (late, is_delivered) in [(Duration::ZERO, true), (MS, false)] {
+        let mut story = Story::open();
+        let op_id = story.start(acquire("a", "me"));
+        story.sent();
+        for _ in 0..4 {
+            story.after(LEASE / 12);
+            story.receive(0, Response::Pong(pb::Pong {}));
+        }
+        story.after(late);
+        story.receive(op_id, Response::Granted(grant("a", "me")));
+        assert_eq!(story.done(op_id).is_some(), is_delivered);
+    }
+}
+
+#[test]
+fn a_renewal_that_is_over_when_it_arrives_confirms_nothing() {
+    let mut story = Story::open();
+    let op_id = story.start(acquire("a", "me"));
+    story.sent();
+    for _ in 0..4 {
+        story.after(LEASE / 8);
+        story.receive(0, Response::Pong(pb::Pong {}));
+    }
+    story.receive(op_id, Response::Granted(grant("a", "me")));
+    let (renewal, _) = story.sent_one();
+    story.after(MS * 10);
+    renewed(&mut story, renewal, MS * 10);
+    assert!(story.done(op_id).is_none());
+    story.after(RENEW_INTERVAL);
+    let (renewal, _) = story.sent_one();
+    renewed(&mut story, renewal, LEASE);
+    assert_eq!(story.held(op_id).valid_for(&story), LEASE - MS * 10);
+}
+
+#[test]
+fn an_undelivered_guard_fails_when_the_session_is_closed() {
+    let mut story = Story::open();
+    let op_id = story.start(try_acquire("a"));
+    story.sent();
+    for _ in 0..4 {
+        story.after(LEASE / 8);
+        story.receive(0, Response::Pong(pb::Pong {}));
+    }
+    let tried = pb::TryAcquireResponse {
+        acquired: true,
+        grant: Some(grant("a", "me")),
+        ..pb::TryAcquireResponse::default()
+    };
+    story.receive(op_id, Response::Tried(tried));
+    assert!(story.done(op_id).is_none());
+    story.step(Event::Close);
+    assert!(story.failure(op_id).is_session_ended());
+}
+
+#[test]
+fn a_lock_that_is_taken_away_is_safe_until_the_next_grant() {
+    let mut story = Story::open();
+    let held = story.lock("a", "me");
+    let notice = pb::GrantLost {
+        valid_for: proto(LEASE / 3),
+        grant: Some(grant("a", "me")),
+        reason: LostReason::ForceReleased.into(),
+        detail: String::new(),
+    };
+    story.receive(0, Response::Lost(notice));
+    assert_eq!(held.valid_for(&story), LEASE / 3);
+}
+
+#[test]
+fn only_the_holder_of_that_grant_is_asked_to_yield() {
+    let mut story = Story::open();
+    let held = story.lock("a", "me");
+    let ask = |story: &mut Story, token: u64| {
+        let grant = Grant {
+            fencing_token: token,
+            ..grant("a", "me")
+        };
+        let notice = pb::YieldRequested {
+            grant: Some(grant),
+            within: proto(LEASE),
+            ..pb::YieldRequested::default()
+        };
+        story.receive(0, Response::YieldRequested(notice));
+        let now = story.now;
+        let events = story.events().into_iter();
+        let asked = events.map(|it| match it {
+            SessionEvent::YieldRequested(request) => request.deadline - now,
+            other => panic!("{other:?}"),
+        });
+        asked.collect::<Vec<_>>()
+    };
+    assert!(ask(&mut story, TOKEN - 1).is_empty());
+    assert_eq!(ask(&mut story, TOKEN), [LEASE]);
+    story.release(held.guard);
+    assert!(ask(&mut story, TOKEN).is_empty());
+}
+
+#[test]
+fn nothing_of_what_was_released_or_lost_is_kept() {
+    let now = Instant::now();
+    let mut table = HoldingTable::new(Ids::new());
+    let mut effects = Vec::new();
+    let holding = || Holding::Lock(grant("a", "me"));
+    table.grant(now, now, 1, vec![holding()], &mut effects);
+    assert!(table.contains(&grant("a", "me")));
+    let lost = Loss::new(LostReason::Expired);
+    table.on_lost(&holding(), &lost, &mut effects);
+    assert!(!table.contains(&grant("a", "me")));
+    assert_eq!(table.wake_at(), None);
+
+    table.grant(now, now, 2, vec![holding()], &mut effects);
+    let guards = effects.iter().filter_map(|it| match it {
+        Effect::Done {
+            result: Ok(Completion::Granted { guard, .. }),
+            ..
+        } => Some(*guard),
+        _ => None,
+    });
+    let guard = guards.last().unwrap();
+    table.release(guard, None, &mut effects);
+    assert!(table.contains(&grant("a", "me")), "it may still be held");
+    table.on_released(guard);
+    assert!(!table.contains(&grant("a", "me")));
+    assert_eq!(table.wake_at(), None);
+}
+
+#[test]
+fn an_ended_session_asks_for_nothing() {
+    let mut story = Story::open();
+    story.stream_fails(Code::Unavailable);
+    while !story.is_ended() {
+        story.now = story.machine.wake_at().unwrap();
+        story.step(Event::Tick);
+    }
+    assert_eq!(story.machine.wake_at(), None);
+    story.effects.clear();
+    story.now += LEASE;
+    story.step(Event::Tick);
+    assert!(story.effects.is_empty(), "{:?}", story.effects);
+}
+
+#[test]
+fn the_time_for_an_answer_grows_when_all_addresses_have_failed() {
+    let mut story = Story::open();
+    story.broken();
+    let mut limits = Vec::new();
+    for _ in 0..3 {
+        story.connects();
+        let begun = story.now;
+        while story.disconnects() == 0 {
+            story.now = story.machine.wake_at().unwrap();
+            story.step(Event::Tick);
+        }
+        limits.push(story.now - begun);
+        if limits.len() < 3 {
+            while story.connects().is_empty() {
+                story.now = story.machine.wake_at().unwrap();
+                story.step(Event::Tick);
+            }
+        }
+    }
+    let first = LEASE / 6;
+    assert_eq!(limits, [first, first, first * 2]);
+}
+
+#[test]
+fn a_coordinator_that_stops_has_time_for_its_last_answers() {
+    let mut story = Story::open();
+    story.going_away();
+    story.after(LEAVE_TIMEOUT - MS);
+    assert_eq!(story.disconnects(), 0);
+    story.after(MS);
+    assert_eq!(story.disconnects(), 1);
+}
+
+#[test]
+fn why_a_stream_ended_is_told() {
+    let cause = |story: &mut Story| match &story.events()[..] {
+        [SessionEvent::Broken { cause }] => cause.clone(),
+        other => panic!("{other:?}"),
+    };
+    let mut story = Story::open();
+    story.step(Event::StreamEnded(None));
+    assert_eq!(cause(&mut story), "the coordinator ended the stream");
+    let mut story = Story::open();
+    story.after(PING_INTERVAL * 2 - FIRST_PAUSE);
+    assert!(story.events().is_empty());
+    story.after(FIRST_PAUSE);
+    assert_eq!(cause(&mut story), "the coordinator did not answer a ping");
+}
