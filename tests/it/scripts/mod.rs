@@ -26,6 +26,7 @@ mod native;
 mod notes;
 mod permits;
 mod permits_of_others;
+mod quorum;
 mod read_write;
 mod release;
 mod renew;

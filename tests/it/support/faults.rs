@@ -12,7 +12,8 @@ use std::{
 use async_trait::async_trait;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_store::host::{
-    Acks, Call, Connected, HostError, Replication, ScriptHost, Value, embedded::EmbeddedStore,
+    Acks, Call, Connected, HostError, Replication, ScanCursor, Scanned, ScriptHost, Value,
+    embedded::EmbeddedStore,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -214,6 +215,18 @@ impl ScriptHost for FaultyHost {
             tokio::time::sleep(Faults::REPLICA_ACK_TIMEOUT).await;
         }
         Ok((value, Some(acks)))
+    }
+
+    async fn scan(
+        &self,
+        from: ScanCursor,
+        containing: &[u8],
+        work: u32,
+    ) -> Result<Scanned, HostError> {
+        if self.faults.0.unavailable.load(Ordering::Relaxed) {
+            return Err(HostError::Unavailable("by the test".to_owned()));
+        }
+        self.inner.scan(from, containing, work).await
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

@@ -277,6 +277,20 @@ fn another_hold_does_not_renew_while_a_renewal_is_unanswered() {
     assert_ne!(again, renewal);
 }
 
+/// Even if the coordinator does not name it.
+#[test]
+fn what_was_due_without_a_stream_is_renewed_when_the_session_is_resumed() {
+    let mut story = Story::open();
+    story.lock("a", "me");
+    story.after(PING_INTERVAL - MS);
+    story.receive(0, Response::Pong(pb::Pong {}));
+    story.after(RENEW_INTERVAL - PING_INTERVAL - MS * 100);
+    story.broken();
+    story.after(MS * 200);
+    story.opened(Vec::new());
+    assert_eq!(story.sent_kinds(), ["Renew"]);
+}
+
 #[test]
 fn a_grant_that_is_a_third_of_its_lease_old_is_delivered_without_a_renewal() {
     for (late, is_delivered) in [(Duration::ZERO, true), (MS, false)] {

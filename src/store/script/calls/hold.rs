@@ -52,7 +52,7 @@ pub struct Hold<'a> {
 
 impl<'a> Hold<'a> {
     /// A hold.
-    pub fn new(name: &'a str, mode: Mode, owner: &'a str) -> Self {
+    pub const fn new(name: &'a str, mode: Mode, owner: &'a str) -> Self {
         Self {
             name,
             mode,

@@ -1,0 +1,407 @@
+//! Calls of a quorum one by one: how many stores have to answer, and what comes of answers that
+//! differ.
+
+use futures::future::{BoxFuture, FutureExt as _};
+use lockkeeper_base::tasks::Tasks;
+use lockkeeper_store::{
+    host::{Value, embedded::EmbeddedStore},
+    script::{
+        Acquired, Attempt, CallError, Hold, Member, Members, Mode, Moved, Ownership, QuorumMember,
+        Refusal, Released, Scripts, ToHolders, WalkCursor, keys,
+    },
+};
+
+use super::story::config;
+use crate::support::{Faults, FaultyHost, World, eventually, secs};
+
+/// A quorum, its stores one by one, and the faults of each.
+struct Stores {
+    scripts: Scripts,
+    each: Vec<Scripts>,
+    stores: Vec<EmbeddedStore>,
+    faults: Vec<Faults>,
+}
+
+fn attempt(id: &str) -> Attempt<'_> {
+    Attempt {
+        request_id: None,
+        attempt: id,
+        known_holds: Some(0),
+        serial: None,
+        fresh_serial: 1,
+        note: None,
+        least: None,
+        delay: None,
+    }
+}
+
+// === impl Stores ===
+
+impl Stores {
+    fn new(count: usize) -> Self {
+        let (faults, connect) = FaultyHost::connectors();
+        let stores: Vec<_> = (0..count).map(|_| World::store()).collect();
+        let members = stores.iter().enumerate().map(|(at, store)| QuorumMember {
+            name: format!("store {at}"),
+            host: connect(store).0,
+        });
+        let each = |store: &EmbeddedStore| Scripts::new(store.connect().0, config());
+        let scripts = Scripts::on_quorum(members.collect(), config(), Tasks::new());
+        let faults = faults.lock().clone();
+        Self {
+            scripts,
+            each: stores.iter().map(each).collect(),
+            stores,
+            faults,
+        }
+    }
+
+    /// The last of them answer, and no other.
+    fn of_which_answer(count: usize, up: usize) -> Self {
+        let stores = Self::new(count);
+        for down in &stores.faults[..count - up] {
+            down.set_unavailable(true);
+        }
+        stores
+    }
+
+    /// How many stores have this key.
+    fn with(&self, key: &[u8]) -> usize {
+        let has = |store: &&EmbeddedStore| {
+            store.command(&[b"EXISTS".as_slice(), key]).unwrap() == Value::Int(1)
+        };
+        self.stores.iter().filter(has).count()
+    }
+}
+
+async fn takes(scripts: &Scripts, hold: Hold<'_>) -> u64 {
+    let acquired = scripts.acquire(hold, secs(60), attempt("a1"), Refusal::Forgotten);
+    match acquired.await.unwrap() {
+        Acquired::Granted { serial, .. } => serial,
+        other @ Acquired::Busy { .. } => panic!("{other:?}"),
+    }
+}
+
+fn message() -> ToHolders {
+    ToHolders {
+        id: "request".to_owned(),
+        by: "me".to_owned(),
+        token: 7,
+        within: secs(20),
+        preempts: false,
+        handed_over: false,
+        name: "a".to_owned(),
+        reason: "why".to_owned(),
+        holders: vec!["x".to_owned(), "y".to_owned()],
+    }
+}
+
+fn moved() -> Moved {
+    Moved {
+        session: "s".to_owned(),
+        generation: 1,
+    }
+}
+
+const EXCLUSIVE: Hold<'static> = Hold::new("a", Mode::Exclusive, "x");
+const WRITE: Hold<'static> = Hold::new("a", Mode::Write, "x");
+
+type Asks = for<'a> fn(&'a Scripts) -> BoxFuture<'a, Result<(), CallError>>;
+
+/// A call, how many of five stores it needs, and whether it changes something where it is answered.
+const CALLS: &[(&str, usize, bool, Asks)] = &[
+    ("inspect", 3, false, |it| {
+        async { it.inspect("a", 10).await.map(drop) }.boxed()
+    }),
+    ("takes_writes", 3, false, |it| it.takes_writes("p").boxed()),
+    ("force_release", 3, true, |it| {
+        let forced = it.force_release("a", "why", secs(20), None, 10);
+        async { forced.await.map(drop) }.boxed()
+    }),
+    ("forced", 3, false, |it| {
+        async { it.forced("a").await.map(drop) }.boxed()
+    }),
+    ("acknowledge_forced", 3, false, |it| {
+        async { it.acknowledge_forced(EXCLUSIVE).await.map(drop) }.boxed()
+    }),
+    ("release", 3, true, |it| {
+        let released = it.release(EXCLUSIVE, Some(1), secs(60), None);
+        async { released.await.map(drop) }.boxed()
+    }),
+    ("undo", 3, true, |it| {
+        async { it.undo(EXCLUSIVE, attempt("a1")).await.map(drop) }.boxed()
+    }),
+    ("leave", 3, true, |it| it.leave(WRITE).boxed()),
+    ("end_session", 3, false, |it| {
+        it.end_session("s", "d", secs(60)).boxed()
+    }),
+    ("has_session_ended", 3, false, |it| {
+        async { it.has_session_ended("s", "d").await.map(drop) }.boxed()
+    }),
+    ("tell_holders", 3, false, |it| {
+        async { it.tell_holders("c", &message()).await.map(drop) }.boxed()
+    }),
+    ("holders_reached", 3, false, |it| {
+        it.holders_reached("a", "request", &["x"], secs(60)).boxed()
+    }),
+    ("tell_moved", 1, false, |it| {
+        async { it.tell_moved("c", "p", &moved()).await }.boxed()
+    }),
+    ("share_waits", 1, false, |it| {
+        async {
+            it.share_waits(("p", "d"), secs(9), Some("w"))
+                .await
+                .map(drop)
+        }
+        .boxed()
+    }),
+    ("shared_waits", 1, false, |it| {
+        async { it.shared_waits(("p", "d")).await.map(drop) }.boxed()
+    }),
+    ("announce", 1, false, |it| {
+        async { it.announce("p", "me", secs(9), Some("I")).await.map(drop) }.boxed()
+    }),
+    ("walk", 1, false, |it| {
+        async { it.walk(WalkCursor::default(), "", 100).await.map(drop) }.boxed()
+    }),
+];
+
+#[tokio::test(start_paused = true)]
+async fn each_call_needs_its_number_of_stores() {
+    const STORES: usize = 5;
+    for (what, needed, changes, ask) in CALLS {
+        for up in 0..=STORES {
+            let stores = Stores::of_which_answer(STORES, up);
+            let outcome = ask(&stores.scripts).await;
+            let said = format!("{up} of {STORES} stores answered, 3 are needed");
+            match &outcome {
+                Ok(()) => assert!(up >= *needed, "{what} by {up}"),
+                Err(CallError::OutcomeUnknown(why)) => {
+                    assert!(*changes && up > 0 && up < *needed, "{what} by {up}");
+                    assert!(why.starts_with(&said), "{what}: {why}");
+                }
+                Err(CallError::Unavailable(why)) => {
+                    assert!(up < *needed && (!changes || up == 0), "{what} by {up}");
+                    assert!(*what == "walk" || why.starts_with(&said), "{what}: {why}");
+                }
+                Err(other) => panic!("{what} by {up}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_most_stores_know_of_a_forced_release_counts() {
+    let stores = Stores::new(5);
+    for (at, (reason, grace)) in [("new", 30), ("new", 10), ("z-old", 30)].iter().enumerate() {
+        takes(&stores.each[at], EXCLUSIVE).await;
+        let forced = stores.each[at].force_release("a", reason, secs(*grace), None, 10);
+        assert!(forced.await.unwrap().is_some());
+    }
+    let known = stores.scripts.forced("a").await.unwrap().unwrap();
+    assert_eq!((&*known.reason, known.grace), ("new", secs(10)));
+    assert!(!known.preempted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_forced_is_free_when_a_majority_says_so() {
+    let stores = Stores::new(5);
+    takes(&stores.scripts, EXCLUSIVE).await;
+    let forced = stores.scripts.force_release("a", "why", secs(20), None, 10);
+    let forced = forced.await.unwrap().unwrap();
+    assert_eq!((forced.holder_count, forced.grace), (1, secs(20)));
+    assert!(stores.scripts.acknowledge_forced(EXCLUSIVE).await.unwrap());
+    assert!(!stores.scripts.acknowledge_forced(EXCLUSIVE).await.unwrap());
+    let nothing = stores.scripts.force_release("b", "why", secs(20), None, 10);
+    assert_eq!(nothing.await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_store_that_knows_is_enough() {
+    let stores = Stores::new(3);
+    let one = &stores.each[2];
+    assert!(!stores.scripts.has_session_ended("s", "d").await.unwrap());
+    one.end_session("s", "d", secs(60)).await.unwrap();
+    assert!(stores.scripts.has_session_ended("s", "d").await.unwrap());
+    let reached = one.holders_reached("a", "request", &["y"], secs(60));
+    reached.await.unwrap();
+    let told = stores.scripts.tell_holders("c", &message()).await.unwrap();
+    assert_eq!(told, [false, true]);
+    one.announce("p", "other", secs(60), Some("I"))
+        .await
+        .unwrap();
+    let announced = stores.scripts.announce("p", "me", secs(60), Some("me"));
+    let announced = announced.await.unwrap();
+    assert!(announced.is_announced);
+    assert_eq!(announced.others, [("other".into(), "I".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_shared_last_is_read() {
+    let stores = Stores::new(3);
+    let share = |at: usize, waits: &'static str| {
+        let store = &stores.each[at];
+        async move { store.share_waits(("p", "d"), secs(60), Some(waits)).await }
+    };
+    assert_eq!(stores.scripts.shared_waits(("p", "d")).await.unwrap(), None);
+    for (at, waits) in [(1, "first"), (0, "second"), (2, "last")] {
+        tokio::time::advance(secs(1)).await;
+        share(at, waits).await.unwrap();
+    }
+    let read = stores.scripts.shared_waits(("p", "d")).await.unwrap();
+    assert_eq!(read.unwrap().waits, "last");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_name_is_listed_once_also_without_one_store() {
+    for down in [None, Some(0), Some(1)] {
+        let stores = Stores::new(3);
+        for (at, name) in [(0, "a"), (0, "b"), (1, "a"), (1, "c"), (2, "c"), (2, "d")] {
+            takes(&stores.each[at], Hold::new(name, Mode::Exclusive, "x")).await;
+        }
+        if let Some(down) = down {
+            stores.faults[down].set_unavailable(true);
+        }
+        let (mut from, mut listed, mut pages) = (Some(WalkCursor::default()), Vec::new(), 0);
+        while let Some(cursor) = from {
+            let (names, next) = stores.scripts.walk(cursor, "", 100).await.unwrap();
+            listed.extend(names.into_iter().map(|(name, _)| name));
+            (from, pages) = (next, pages + 1);
+            assert!(pages <= 6, "it does not end");
+        }
+        listed.sort_unstable();
+        let expected: &[_] = match down {
+            None | Some(1) => &["a", "b", "c", "d"],
+            _ => &["a", "c", "d"],
+        };
+        assert_eq!(listed, expected, "without {down:?}");
+    }
+    let stores = Stores::new(3);
+    stores.faults[2].set_unavailable(true);
+    let last = stores.scripts.walk(WalkCursor::default(), "", 100).await;
+    let (_, next) = last.unwrap();
+    let (_, next) = stores.scripts.walk(next.unwrap(), "", 100).await.unwrap();
+    assert!(stores.scripts.walk(next.unwrap(), "", 100).await.is_err());
+}
+
+/// What one store has missed is made up for when it answers again.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
+    for what in ["release of a grant", "release", "undo"] {
+        let stores = Stores::new(3);
+        let serial = takes(&stores.scripts, EXCLUSIVE).await;
+        assert_eq!(stores.with(b"a"), 3);
+        stores.faults[2].set_unavailable(true);
+        if what == "undo" {
+            let own = Attempt {
+                request_id: Some("a1"),
+                ..attempt("a1")
+            };
+            assert!(stores.scripts.undo(EXCLUSIVE, own).await.unwrap());
+        } else {
+            let serial = (what == "release of a grant").then_some(serial);
+            let released = stores.scripts.release(EXCLUSIVE, serial, secs(60), None);
+            let released = released.await.unwrap();
+            assert!(
+                matches!(released, Released::Done { held: 0, .. }),
+                "{released:?}"
+            );
+        }
+        assert_eq!(stores.with(b"a"), 1, "{what}");
+        stores.faults[2].set_unavailable(false);
+        eventually(what, || async { stores.with(b"a") == 0 }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_of_what_never_ran_changes_nothing() {
+    let stores = Stores::new(3);
+    let own = Attempt {
+        request_id: Some("a1"),
+        ..attempt("a1")
+    };
+    assert!(!stores.scripts.undo(EXCLUSIVE, own).await.unwrap());
+}
+
+/// A hold that only a minority has is taken back there, before the caller hears that it has lost.
+#[tokio::test(start_paused = true)]
+async fn who_has_no_majority_gives_back_what_it_got() {
+    let stores = Stores::new(3);
+    for other in &stores.each[..2] {
+        takes(other, Hold::new("a", Mode::Exclusive, "other")).await;
+    }
+    let tried = stores
+        .scripts
+        .acquire(EXCLUSIVE, secs(60), attempt("a2"), Refusal::Forgotten);
+    let Acquired::Busy { remaining, .. } = tried.await.unwrap() else {
+        panic!("it has a majority");
+    };
+    assert_eq!(remaining, Some(secs(60)));
+    assert_eq!(stores.with(b"a"), 2);
+}
+
+/// Where a store did not answer a vote, it must not keep a hold that nobody renews.
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_was_not_heard_is_withdrawn() {
+    let stores = Stores::new(3);
+    stores.faults[0].lose_answers("lock_acquire", 1);
+    takes(&stores.scripts, EXCLUSIVE).await;
+    eventually("it is withdrawn", || async { stores.with(b"a") == 2 }).await;
+}
+
+/// A store whose counter is behind shows the token of the grant before the grant is told.
+#[tokio::test(start_paused = true)]
+async fn a_majority_shows_the_token_of_a_grant() {
+    let stores = Stores::new(3);
+    let counter = keys::counter("a");
+    let ahead = b"4000000000000000";
+    stores.stores[1]
+        .command(&[b"SET".as_slice(), &counter, ahead])
+        .unwrap();
+    let token = takes(&stores.scripts, EXCLUSIVE).await;
+    assert!(token > 4_000_000_000_000_000);
+    let shown = |store: &&EmbeddedStore| {
+        let value = store.command(&[b"GET".as_slice(), &counter]).unwrap();
+        value == Value::Bytes(token.to_string().into())
+    };
+    assert!(stores.stores.iter().filter(shown).count() >= 2);
+    for (unheard, is_granted) in [(&[0][..], true), (&[0, 2], false)] {
+        let stores = Stores::new(3);
+        let set = [b"SET".as_slice(), &counter, ahead];
+        stores.stores[1].command(&set).unwrap();
+        for at in unheard {
+            stores.faults[*at].lose_requests("lock_raise", 1);
+        }
+        let own = attempt("a1");
+        let acquired = stores
+            .scripts
+            .acquire(EXCLUSIVE, secs(60), own, Refusal::Forgotten);
+        assert_eq!(acquired.await.is_ok(), is_granted, "{unheard:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_locks_are_given_back_one_by_one() {
+    let stores = Stores::new(3);
+    let serial = takes(&stores.scripts, EXCLUSIVE).await;
+    let member = |name, serial| Member {
+        name,
+        mode: Mode::Exclusive,
+        known_holds: None,
+        serial,
+    };
+    let locks = [member("a", Some(serial)), member("b", Some(1))];
+    let members = Members {
+        owner: "x",
+        locks: &locks,
+    };
+    let leases = [secs(60), secs(60)];
+    let released = stores
+        .scripts
+        .release_all(members, &leases, None)
+        .await
+        .unwrap();
+    let left: Vec<_> = released.iter().map(|it| it.left).collect();
+    assert_eq!(left, [Ok(0), Err(Ownership::NeverHeld)]);
+    assert_eq!(stores.with(b"a"), 0);
+}
