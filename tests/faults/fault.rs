@@ -8,7 +8,6 @@ use rand::RngExt as _;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    cluster::MASTERS,
     contender::name,
     redis_server::{RedisServer, eventually},
     store::Store,
@@ -291,7 +290,8 @@ async fn slot_moved(store: &Store, long: Duration) {
     let slot = cluster.slot(&name(WITNESS)).await;
     while Instant::now() < until {
         let from = cluster.master_of_slot(slot).await.expect("it is served");
-        cluster.migrate(slot, (from + 1) % MASTERS).await;
+        let to = cluster.other_master(from).await;
+        cluster.migrate(slot, to).await;
         sleep(BEAT).await;
     }
 }

@@ -267,6 +267,16 @@ impl Cluster {
         from
     }
 
+    /// Another master that serves slots. Which nodes are masters changes with each failover.
+    pub async fn other_master(&self, than: usize) -> usize {
+        let id = &self.nodes[than].id;
+        let views = self.nodes[than].views().await.expect("it answers");
+        let serves = |it: &&View| it.is_master && !it.slots.is_empty() && it.id != *id;
+        let other = views.iter().find(serves).expect("there are several");
+        let is_it = |node: &Node| node.id == other.id;
+        self.nodes.iter().position(is_it).expect("all are known")
+    }
+
     /// The second step: moves the keys one by one, until none is left.
     pub async fn move_keys(&self, slot: u16, from: usize, to: usize) {
         while self.move_one_key(slot, from, to).await {}

@@ -7,22 +7,22 @@ use lockkeeper_store::{
     host::{Value, embedded::EmbeddedStore},
     script::{
         Acquired, Attempt, CallError, Hold, Member, Members, Mode, Moved, Ownership, QuorumMember,
-        Refusal, Released, Scripts, ToHolders, WalkCursor, keys,
+        Refusal, Renewal, Scripts, ToHolders, WalkCursor,
     },
 };
 
 use super::story::config;
-use crate::support::{Faults, FaultyHost, World, eventually, secs};
+use crate::support::{Faults, FaultyHost, World, secs};
 
 /// A quorum, its stores one by one, and the faults of each.
-struct Stores {
-    scripts: Scripts,
-    each: Vec<Scripts>,
-    stores: Vec<EmbeddedStore>,
-    faults: Vec<Faults>,
+pub(super) struct Quorum {
+    pub(super) scripts: Scripts,
+    pub(super) each: Vec<Scripts>,
+    pub(super) stores: Vec<EmbeddedStore>,
+    pub(super) faults: Vec<Faults>,
 }
 
-fn attempt(id: &str) -> Attempt<'_> {
+pub(super) fn attempt(id: &str) -> Attempt<'_> {
     Attempt {
         request_id: None,
         attempt: id,
@@ -35,10 +35,10 @@ fn attempt(id: &str) -> Attempt<'_> {
     }
 }
 
-// === impl Stores ===
+// === impl Quorum ===
 
-impl Stores {
-    fn new(count: usize) -> Self {
+impl Quorum {
+    pub(super) fn new(count: usize) -> Self {
         let (faults, connect) = FaultyHost::connectors();
         let stores: Vec<_> = (0..count).map(|_| World::store()).collect();
         let members = stores.iter().enumerate().map(|(at, store)| QuorumMember {
@@ -66,7 +66,7 @@ impl Stores {
     }
 
     /// How many stores have this key.
-    fn with(&self, key: &[u8]) -> usize {
+    pub(super) fn with(&self, key: &[u8]) -> usize {
         let has = |store: &&EmbeddedStore| {
             store.command(&[b"EXISTS".as_slice(), key]).unwrap() == Value::Int(1)
         };
@@ -74,7 +74,7 @@ impl Stores {
     }
 }
 
-async fn takes(scripts: &Scripts, hold: Hold<'_>) -> u64 {
+pub(super) async fn takes(scripts: &Scripts, hold: Hold<'_>) -> u64 {
     let acquired = scripts.acquire(hold, secs(60), attempt("a1"), Refusal::Forgotten);
     match acquired.await.unwrap() {
         Acquired::Granted { serial, .. } => serial,
@@ -103,8 +103,18 @@ fn moved() -> Moved {
     }
 }
 
-const EXCLUSIVE: Hold<'static> = Hold::new("a", Mode::Exclusive, "x");
+pub(super) const EXCLUSIVE: Hold<'static> = Hold::new("a", Mode::Exclusive, "x");
 const WRITE: Hold<'static> = Hold::new("a", Mode::Write, "x");
+
+pub(super) fn renewal() -> Renewal {
+    Renewal {
+        name: "a".into(),
+        mode: Mode::Exclusive,
+        owner: "x".into(),
+        lease: secs(60),
+        noted: false,
+    }
+}
 
 type Asks = for<'a> fn(&'a Scripts) -> BoxFuture<'a, Result<(), CallError>>;
 
@@ -123,6 +133,13 @@ const CALLS: &[(&str, usize, bool, Asks)] = &[
     }),
     ("acknowledge_forced", 3, false, |it| {
         async { it.acknowledge_forced(EXCLUSIVE).await.map(drop) }.boxed()
+    }),
+    ("acquire", 3, false, |it| {
+        let acquired = it.acquire(EXCLUSIVE, secs(60), attempt("a1"), Refusal::Forgotten);
+        async { acquired.await.map(drop) }.boxed()
+    }),
+    ("renew", 3, false, |it| {
+        async { it.renew(&[renewal()]).await.complete().map(drop) }.boxed()
     }),
     ("release", 3, true, |it| {
         let released = it.release(EXCLUSIVE, Some(1), secs(60), None);
@@ -171,7 +188,7 @@ async fn each_call_needs_its_number_of_stores() {
     const STORES: usize = 5;
     for (what, needed, changes, ask) in CALLS {
         for up in 0..=STORES {
-            let stores = Stores::of_which_answer(STORES, up);
+            let stores = Quorum::of_which_answer(STORES, up);
             let outcome = ask(&stores.scripts).await;
             let said = format!("{up} of {STORES} stores answered, 3 are needed");
             match &outcome {
@@ -192,7 +209,7 @@ async fn each_call_needs_its_number_of_stores() {
 
 #[tokio::test(start_paused = true)]
 async fn what_most_stores_know_of_a_forced_release_counts() {
-    let stores = Stores::new(5);
+    let stores = Quorum::new(5);
     for (at, (reason, grace)) in [("new", 30), ("new", 10), ("z-old", 30)].iter().enumerate() {
         takes(&stores.each[at], EXCLUSIVE).await;
         let forced = stores.each[at].force_release("a", reason, secs(*grace), None, 10);
@@ -205,7 +222,7 @@ async fn what_most_stores_know_of_a_forced_release_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_was_forced_is_free_when_a_majority_says_so() {
-    let stores = Stores::new(5);
+    let stores = Quorum::new(5);
     takes(&stores.scripts, EXCLUSIVE).await;
     let forced = stores.scripts.force_release("a", "why", secs(20), None, 10);
     let forced = forced.await.unwrap().unwrap();
@@ -218,7 +235,7 @@ async fn a_lock_that_was_forced_is_free_when_a_majority_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn one_store_that_knows_is_enough() {
-    let stores = Stores::new(3);
+    let stores = Quorum::new(3);
     let one = &stores.each[2];
     assert!(!stores.scripts.has_session_ended("s", "d").await.unwrap());
     one.end_session("s", "d", secs(60)).await.unwrap();
@@ -238,7 +255,7 @@ async fn one_store_that_knows_is_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_shared_last_is_read() {
-    let stores = Stores::new(3);
+    let stores = Quorum::new(3);
     let share = |at: usize, waits: &'static str| {
         let store = &stores.each[at];
         async move { store.share_waits(("p", "d"), secs(60), Some(waits)).await }
@@ -255,7 +272,7 @@ async fn what_was_shared_last_is_read() {
 #[tokio::test(start_paused = true)]
 async fn each_name_is_listed_once_also_without_one_store() {
     for down in [None, Some(0), Some(1)] {
-        let stores = Stores::new(3);
+        let stores = Quorum::new(3);
         for (at, name) in [(0, "a"), (0, "b"), (1, "a"), (1, "c"), (2, "c"), (2, "d")] {
             takes(&stores.each[at], Hold::new(name, Mode::Exclusive, "x")).await;
         }
@@ -276,7 +293,7 @@ async fn each_name_is_listed_once_also_without_one_store() {
         };
         assert_eq!(listed, expected, "without {down:?}");
     }
-    let stores = Stores::new(3);
+    let stores = Quorum::new(3);
     stores.faults[2].set_unavailable(true);
     let last = stores.scripts.walk(WalkCursor::default(), "", 100).await;
     let (_, next) = last.unwrap();
@@ -284,105 +301,47 @@ async fn each_name_is_listed_once_also_without_one_store() {
     assert!(stores.scripts.walk(next.unwrap(), "", 100).await.is_err());
 }
 
-/// What one store has missed is made up for when it answers again.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
-    for what in ["release of a grant", "release", "undo"] {
-        let stores = Stores::new(3);
-        let serial = takes(&stores.scripts, EXCLUSIVE).await;
-        assert_eq!(stores.with(b"a"), 3);
-        stores.faults[2].set_unavailable(true);
-        if what == "undo" {
-            let own = Attempt {
-                request_id: Some("a1"),
-                ..attempt("a1")
-            };
-            assert!(stores.scripts.undo(EXCLUSIVE, own).await.unwrap());
-        } else {
-            let serial = (what == "release of a grant").then_some(serial);
-            let released = stores.scripts.release(EXCLUSIVE, serial, secs(60), None);
-            let released = released.await.unwrap();
-            assert!(
-                matches!(released, Released::Done { held: 0, .. }),
-                "{released:?}"
-            );
-        }
-        assert_eq!(stores.with(b"a"), 1, "{what}");
-        stores.faults[2].set_unavailable(false);
-        eventually(what, || async { stores.with(b"a") == 0 }).await;
+async fn most_of_the_stores_tell_how_a_lock_is_held_and_how_long() {
+    let stores = Quorum::new(3);
+    for at in [0, 1] {
+        takes(&stores.each[at], EXCLUSIVE).await;
+    }
+    takes(&stores.each[2], Hold::new("a", Mode::Write, "y")).await;
+    let persist = |at: usize| {
+        stores.stores[at]
+            .command(&[b"PERSIST".as_slice(), b"a"])
+            .unwrap()
+    };
+    for endless in [None, Some(0), Some(1)] {
+        endless.map(persist);
+        let seen = stores.scripts.inspect("a", 10).await.unwrap();
+        assert_eq!(seen.mode, Some(Mode::Exclusive));
+        let [holder] = &seen.holders[..] else {
+            panic!("{seen:?}");
+        };
+        assert_eq!((&*holder.owner, holder.hold_count), (&b"x"[..], 1));
+        let left = (endless != Some(1)).then_some(secs(60));
+        assert_eq!(seen.remaining, left, "without a time to live: {endless:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_undo_of_what_never_ran_changes_nothing() {
-    let stores = Stores::new(3);
-    let own = Attempt {
-        request_id: Some("a1"),
-        ..attempt("a1")
-    };
-    assert!(!stores.scripts.undo(EXCLUSIVE, own).await.unwrap());
-}
-
-/// A hold that only a minority has is taken back there, before the caller hears that it has lost.
-#[tokio::test(start_paused = true)]
-async fn who_has_no_majority_gives_back_what_it_got() {
-    let stores = Stores::new(3);
-    for other in &stores.each[..2] {
-        takes(other, Hold::new("a", Mode::Exclusive, "other")).await;
-    }
-    let tried = stores
-        .scripts
-        .acquire(EXCLUSIVE, secs(60), attempt("a2"), Refusal::Forgotten);
-    let Acquired::Busy { remaining, .. } = tried.await.unwrap() else {
-        panic!("it has a majority");
-    };
-    assert_eq!(remaining, Some(secs(60)));
-    assert_eq!(stores.with(b"a"), 2);
-}
-
-/// Where a store did not answer a vote, it must not keep a hold that nobody renews.
-#[tokio::test(start_paused = true)]
-async fn a_vote_that_was_not_heard_is_withdrawn() {
-    let stores = Stores::new(3);
-    stores.faults[0].lose_answers("lock_acquire", 1);
-    takes(&stores.scripts, EXCLUSIVE).await;
-    eventually("it is withdrawn", || async { stores.with(b"a") == 2 }).await;
-}
-
-/// A store whose counter is behind shows the token of the grant before the grant is told.
-#[tokio::test(start_paused = true)]
-async fn a_majority_shows_the_token_of_a_grant() {
-    let stores = Stores::new(3);
-    let counter = keys::counter("a");
-    let ahead = b"4000000000000000";
-    stores.stores[1]
-        .command(&[b"SET".as_slice(), &counter, ahead])
-        .unwrap();
-    let token = takes(&stores.scripts, EXCLUSIVE).await;
-    assert!(token > 4_000_000_000_000_000);
-    let shown = |store: &&EmbeddedStore| {
-        let value = store.command(&[b"GET".as_slice(), &counter]).unwrap();
-        value == Value::Bytes(token.to_string().into())
-    };
-    assert!(stores.stores.iter().filter(shown).count() >= 2);
-    for (unheard, is_granted) in [(&[0][..], true), (&[0, 2], false)] {
-        let stores = Stores::new(3);
-        let set = [b"SET".as_slice(), &counter, ahead];
-        stores.stores[1].command(&set).unwrap();
-        for at in unheard {
-            stores.faults[*at].lose_requests("lock_raise", 1);
+async fn a_key_that_is_no_lock_is_named_if_most_stores_have_it() {
+    for (with, up, is_named) in [(3, 5, true), (2, 5, false), (2, 2, false)] {
+        let stores = Quorum::of_which_answer(5, up);
+        for store in stores.stores.iter().rev().take(with) {
+            store.command(&[b"RPUSH".as_slice(), b"a", b"1"]).unwrap();
         }
-        let own = attempt("a1");
-        let acquired = stores
-            .scripts
-            .acquire(EXCLUSIVE, secs(60), own, Refusal::Forgotten);
-        assert_eq!(acquired.await.is_ok(), is_granted, "{unheard:?}");
+        let forced = stores.scripts.force_release("a", "why", secs(20), None, 10);
+        let wrong = matches!(forced.await, Err(CallError::WrongKind));
+        assert_eq!(wrong, is_named, "{with} of {up}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn several_locks_are_given_back_one_by_one() {
-    let stores = Stores::new(3);
+    let stores = Quorum::new(3);
     let serial = takes(&stores.scripts, EXCLUSIVE).await;
     let member = |name, serial| Member {
         name,

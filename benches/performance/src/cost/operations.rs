@@ -1,6 +1,6 @@
 //! What is counted, one row of the table each.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use futures::future::{BoxFuture, FutureExt as _};
 use lockkeeper_store::script::{
     Acquired, AcquiredAll, AttemptAll, HandOver, Hold, Member, Members, Mode, PermitAttempt,

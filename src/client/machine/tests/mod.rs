@@ -8,6 +8,7 @@
 
 mod edges;
 mod grants;
+mod kinds;
 mod operations;
 mod page;
 mod story;

@@ -1,0 +1,181 @@
+//! Stores of a quorum that miss calls, or stop answering: what is made up for, and what is not.
+
+use lockkeeper_store::{
+    host::{Value, embedded::EmbeddedStore},
+    script::{Acquired, Attempt, Hold, Mode, Refusal, Released, keys},
+};
+use tokio::time::Instant;
+
+use super::quorum::{EXCLUSIVE, Quorum, attempt, renewal, takes};
+use crate::support::{eventually, secs};
+
+/// What one store has missed is made up for when it answers again.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
+    for what in ["release of a grant", "release", "undo"] {
+        let stores = Quorum::new(3);
+        let serial = takes(&stores.scripts, EXCLUSIVE).await;
+        assert_eq!(stores.with(b"a"), 3);
+        stores.faults[2].set_unavailable(true);
+        if what == "undo" {
+            let own = Attempt {
+                request_id: Some("a1"),
+                ..attempt("a1")
+            };
+            assert!(stores.scripts.undo(EXCLUSIVE, own).await.unwrap());
+        } else {
+            let serial = (what == "release of a grant").then_some(serial);
+            let released = stores.scripts.release(EXCLUSIVE, serial, secs(60), None);
+            let released = released.await.unwrap();
+            assert!(
+                matches!(released, Released::Done { held: 0, .. }),
+                "{released:?}"
+            );
+        }
+        assert_eq!(stores.with(b"a"), 1, "{what}");
+        stores.faults[2].set_unavailable(false);
+        let heals = Instant::now();
+        eventually(what, || async { stores.with(b"a") == 0 }).await;
+        assert!(heals.elapsed() < secs(30), "{what}: its lease ended there");
+        // Each release is one of its own.
+        let again = attempt("a2");
+        let acquired = stores
+            .scripts
+            .acquire(EXCLUSIVE, secs(60), again, Refusal::Forgotten);
+        assert!(matches!(acquired.await, Ok(Acquired::Granted { .. })));
+        let released = stores.scripts.release(EXCLUSIVE, None, secs(60), None);
+        released.await.unwrap();
+        assert_eq!(stores.with(b"a"), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_of_what_never_ran_changes_nothing() {
+    let stores = Quorum::new(3);
+    let own = Attempt {
+        request_id: Some("a1"),
+        ..attempt("a1")
+    };
+    assert!(!stores.scripts.undo(EXCLUSIVE, own).await.unwrap());
+}
+
+/// A hold that only a minority has is taken back there, before the caller hears that it has lost.
+#[tokio::test(start_paused = true)]
+async fn who_has_no_majority_gives_back_what_it_got() {
+    let stores = Quorum::new(3);
+    for other in &stores.each[..2] {
+        takes(other, Hold::new("a", Mode::Exclusive, "other")).await;
+    }
+    let tried = stores
+        .scripts
+        .acquire(EXCLUSIVE, secs(60), attempt("a2"), Refusal::Forgotten);
+    let Acquired::Busy { remaining, .. } = tried.await.unwrap() else {
+        panic!("it has a majority");
+    };
+    assert_eq!(remaining, Some(secs(60)));
+    assert_eq!(stores.with(b"a"), 2);
+}
+
+/// Where a store did not answer a vote, it must not keep a hold that nobody renews.
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_was_not_heard_is_withdrawn() {
+    let stores = Quorum::new(3);
+    stores.faults[0].lose_answers("lock_acquire", 1);
+    takes(&stores.scripts, EXCLUSIVE).await;
+    let granted = Instant::now();
+    eventually("it is withdrawn", || async { stores.with(b"a") == 2 }).await;
+    assert!(granted.elapsed() < secs(30));
+}
+
+/// A store whose counter is behind shows the token of the grant before the grant is told.
+#[tokio::test(start_paused = true)]
+async fn a_majority_shows_the_token_of_a_grant() {
+    let stores = Quorum::new(3);
+    let counter = keys::counter("a");
+    let ahead = b"4000000000000000";
+    stores.stores[1]
+        .command(&[b"SET".as_slice(), &counter, ahead])
+        .unwrap();
+    let token = takes(&stores.scripts, EXCLUSIVE).await;
+    assert!(token > 4_000_000_000_000_000);
+    let shown = |store: &&EmbeddedStore| {
+        let value = store.command(&[b"GET".as_slice(), &counter]).unwrap();
+        value == Value::Bytes(token.to_string().into())
+    };
+    assert!(stores.stores.iter().filter(shown).count() >= 2);
+    for (unheard, is_granted) in [(&[0][..], true), (&[0, 2], false)] {
+        let stores = Quorum::new(3);
+        let set = [b"SET".as_slice(), &counter, ahead];
+        stores.stores[1].command(&set).unwrap();
+        for at in unheard {
+            stores.faults[*at].lose_requests("lock_raise", 1);
+        }
+        let own = attempt("a1");
+        let acquired = stores
+            .scripts
+            .acquire(EXCLUSIVE, secs(60), own, Refusal::Forgotten);
+        assert_eq!(acquired.await.is_ok(), is_granted, "{unheard:?}");
+    }
+}
+
+/// Nothing is sent for longer than a grant that it is about could last.
+#[tokio::test(start_paused = true)]
+async fn what_a_store_missed_is_not_sent_for_ever() {
+    let stores = Quorum::new(3);
+    let down = &stores.faults[2];
+    down.lose_answers("lock_acquire", 1);
+    down.lose_requests("lock_undo", usize::MAX);
+    takes(&stores.scripts, EXCLUSIVE).await;
+    let sent = || down.calls("lock_undo");
+    tokio::time::sleep(secs(30)).await;
+    let halfway = sent();
+    assert!(halfway > 1, "{halfway}");
+    tokio::time::sleep(secs(90)).await;
+    let all = sent();
+    assert!(all > halfway, "{all}");
+    tokio::time::sleep(secs(90)).await;
+    assert_eq!(sent(), all);
+}
+
+/// No call waits for a store that has stopped answering, as long as a majority does answer.
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_is_passed_over_until_it_answers() {
+    let stores = Quorum::new(3);
+    let (silent, asked) = (&stores.faults[2], "lock_inspect");
+    let looks = async || {
+        let begun = Instant::now();
+        stores.scripts.inspect("a", 1).await.unwrap();
+        begun.elapsed()
+    };
+    takes(&stores.scripts, EXCLUSIVE).await;
+    silent.freeze();
+    assert!(!looks().await.is_zero());
+    let before = silent.calls(asked);
+    assert!(looks().await.is_zero());
+    assert_eq!(silent.calls(asked), before);
+    // But what it holds should not end.
+    let renewed = stores.scripts.renew(&[renewal()]).await;
+    assert!(renewed.error.is_none());
+    eventually("it is asked to renew, too", || async {
+        silent.calls("lock_renew") > 0
+    })
+    .await;
+    silent.thaw();
+    eventually("it is asked again", || async {
+        looks().await;
+        silent.calls(asked) > before
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_majority_silent_stores_are_waited_for() {
+    let stores = Quorum::new(3);
+    stores.faults[1].freeze();
+    stores.faults[2].freeze();
+    for _ in 0..2 {
+        let before = stores.faults[2].calls("lock_inspect");
+        assert!(stores.scripts.inspect("a", 1).await.is_err());
+        assert_eq!(stores.faults[2].calls("lock_inspect"), before + 1);
+    }
+}
