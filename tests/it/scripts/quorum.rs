@@ -7,7 +7,7 @@ use lockkeeper_store::{
     host::{Value, embedded::EmbeddedStore},
     script::{
         Acquired, Attempt, CallError, Hold, Member, Members, Mode, Moved, Ownership, QuorumMember,
-        Refusal, Renewal, Scripts, ToHolders, WalkCursor,
+        Refusal, Released, Renewal, Scripts, ToHolders, WalkCursor,
     },
 };
 
@@ -363,4 +363,31 @@ async fn several_locks_are_given_back_one_by_one() {
     let left: Vec<_> = released.iter().map(|it| it.left).collect();
     assert_eq!(left, [Ok(0), Err(Ownership::NeverHeld)]);
     assert_eq!(stores.with(b"a"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_a_lock_in_another_mode_is_told_so() {
+    let stores = Quorum::new(3);
+    let read = Hold::new("a", Mode::Read, "x");
+    let fresh_serial = attempt("a1").fresh_serial;
+    assert_eq!(takes(&stores.scripts, read).await, fresh_serial);
+    let released = stores.scripts.release(WRITE, Some(1), secs(60), None);
+    let expected = Released::NotOwner(Ownership::HeldInAnotherMode);
+    assert_eq!(released.await.unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_of_a_majority_that_do_not_agree_are_told_apart_from_too_few() {
+    let stores = Quorum::of_which_answer(5, 3);
+    stores.stores[4]
+        .command(&[b"RPUSH".as_slice(), b"a", b"1"])
+        .unwrap();
+    let own = attempt("a1");
+    let acquired = stores
+        .scripts
+        .acquire(EXCLUSIVE, secs(60), own, Refusal::Forgotten);
+    match acquired.await {
+        Err(CallError::Unavailable(why)) => assert_eq!(why, "no 3 of 5 stores agree"),
+        other => panic!("{other:?}"),
+    }
 }

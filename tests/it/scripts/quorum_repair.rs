@@ -2,12 +2,12 @@
 
 use lockkeeper_store::{
     host::{Value, embedded::EmbeddedStore},
-    script::{Acquired, Attempt, Hold, Mode, Refusal, Released, keys},
+    script::{Acquired, Attempt, CallError, Hold, Member, Members, Mode, Refusal, Released, keys},
 };
 use tokio::time::Instant;
 
 use super::quorum::{EXCLUSIVE, Quorum, attempt, renewal, takes};
-use crate::support::{eventually, secs};
+use crate::support::{eventually, millis, secs};
 
 /// What one store has missed is made up for when it answers again.
 #[tokio::test(start_paused = true)]
@@ -74,6 +74,66 @@ async fn who_has_no_majority_gives_back_what_it_got() {
     };
     assert_eq!(remaining, Some(secs(60)));
     assert_eq!(stores.with(b"a"), 2);
+    tokio::time::sleep(secs(1)).await;
+    let asked = stores.faults.iter().map(|it| it.calls("lock_undo"));
+    assert_eq!(asked.collect::<Vec<_>>(), [0, 0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_back_from_who_refused() {
+    let stores = Quorum::new(3);
+    let other = Hold::new("a", Mode::Exclusive, "other");
+    takes(&stores.each[0], other).await;
+    takes(&stores.scripts, EXCLUSIVE).await;
+    tokio::time::sleep(secs(1)).await;
+    assert!(stores.faults.iter().all(|it| it.calls("lock_undo") == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stores_whose_counters_agree_are_asked_once() {
+    let stores = Quorum::new(3);
+    takes(&stores.scripts, EXCLUSIVE).await;
+    assert!(stores.faults.iter().all(|it| it.calls("lock_raise") == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_were_given_back_before_the_stores_went_away_leave_the_rest_unknown() {
+    let locks = ["a", "b"].map(|name| Member {
+        name,
+        mode: Mode::Exclusive,
+        known_holds: None,
+        serial: None,
+    });
+    let members = Members {
+        owner: "x",
+        locks: &locks,
+    };
+    for first_is_answered in [true, false] {
+        let stores = Quorum::new(3);
+        for name in ["a", "b"] {
+            takes(&stores.scripts, Hold::new(name, Mode::Exclusive, "x")).await;
+        }
+        let goes_away = async {
+            if first_is_answered {
+                tokio::time::sleep(secs(1)).await;
+            }
+            stores.faults.iter().for_each(|it| it.set_unavailable(true));
+        };
+        for faults in &stores.faults {
+            faults.set_answer_delay(secs(2));
+        }
+        let leases = [secs(60), secs(60)];
+        let released = stores.scripts.release_all(members, &leases, None);
+        let released = if first_is_answered {
+            futures::future::join(released, goes_away).await.0
+        } else {
+            goes_away.await;
+            released.await
+        };
+        let error = released.unwrap_err();
+        let is_unknown = matches!(error, CallError::OutcomeUnknown(_));
+        assert_eq!(is_unknown, first_is_answered, "{error:?}");
+    }
 }
 
 /// Where a store did not answer a vote, it must not keep a hold that nobody renews.
@@ -150,22 +210,36 @@ async fn a_silent_store_is_passed_over_until_it_answers() {
     takes(&stores.scripts, EXCLUSIVE).await;
     silent.freeze();
     assert!(!looks().await.is_zero());
+    // It is asked now and then whether it answers again.
+    tokio::time::sleep(secs(5)).await;
     let before = silent.calls(asked);
     assert!(looks().await.is_zero());
     assert_eq!(silent.calls(asked), before);
     // But what it holds should not end.
+    let renewals = silent.calls("lock_renew");
     let renewed = stores.scripts.renew(&[renewal()]).await;
     assert!(renewed.error.is_none());
-    eventually("it is asked to renew, too", || async {
-        silent.calls("lock_renew") > 0
-    })
-    .await;
+    tokio::time::sleep(millis(1)).await;
+    assert!(silent.calls("lock_renew") > renewals);
     silent.thaw();
     eventually("it is asked again", || async {
         looks().await;
         silent.calls(asked) > before
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_silent_once_is_asked_again() {
+    let stores = Quorum::new(3);
+    stores.faults[2].freeze();
+    let look = async || stores.scripts.inspect("a", 1).await.map(drop);
+    look().await.unwrap();
+    stores.faults[2].thaw();
+    tokio::time::sleep(secs(1)).await;
+    let before = stores.faults[2].calls("lock_inspect");
+    look().await.unwrap();
+    assert_eq!(stores.faults[2].calls("lock_inspect"), before + 1);
 }
 
 #[tokio::test(start_paused = true)]
