@@ -211,7 +211,7 @@ async fn a_silent_store_is_passed_over_until_it_answers() {
     silent.freeze();
     assert!(!looks().await.is_zero());
     // It is asked now and then whether it answers again.
-    tokio::time::sleep(secs(5)).await;
+    tokio::time::sleep(millis(5_100)).await;
     let before = silent.calls(asked);
     assert!(looks().await.is_zero());
     assert_eq!(silent.calls(asked), before);
@@ -227,6 +227,24 @@ async fn a_silent_store_is_passed_over_until_it_answers() {
         silent.calls(asked) > before
     })
     .await;
+}
+
+/// Otherwise one server could be a majority.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_two_stores_has_one_vote() {
+    let stores = Quorum::new(3);
+    for (faults, server) in stores.faults.iter().zip(["one", "two", "one"]) {
+        faults.identify(server);
+    }
+    takes(&stores.scripts, EXCLUSIVE).await;
+    assert_eq!(stores.with(b"a"), 2);
+    stores.faults[1].set_unavailable(true);
+    match stores.scripts.inspect("a", 1).await {
+        Err(CallError::Unavailable(why)) => {
+            assert!(why.starts_with("1 of 3 stores answered"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(start_paused = true)]

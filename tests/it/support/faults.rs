@@ -34,6 +34,7 @@ struct State {
     /// Requests take this long, one after the other.
     request_delay: Mutex<Duration>,
     way: tokio::sync::Mutex<()>,
+    identity: Mutex<Option<Arc<str>>>,
     replicas: AtomicU32,
     replicas_waited_for: AtomicUsize,
 }
@@ -85,6 +86,11 @@ impl Faults {
         if let Some(gate) = self.0.frozen.lock().take() {
             gate.add_permits(1);
         }
+    }
+
+    /// It is this server, and says so.
+    pub(crate) fn identify(&self, server: &str) {
+        *self.0.identity.lock() = Some(server.into());
     }
 
     /// So many replicas acknowledge what is done from now on. Fewer than are wanted take
@@ -235,5 +241,9 @@ impl ScriptHost for FaultyHost {
 
     fn unsubscribe(&self, channel: &str) {
         self.inner.unsubscribe(channel);
+    }
+
+    fn identity(&self) -> Option<Arc<str>> {
+        self.faults.0.identity.lock().clone()
     }
 }
