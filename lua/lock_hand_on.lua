@@ -58,9 +58,11 @@ end
 -- memory is full. The lock's key exists throughout, because a cluster lets no script create a key
 -- in a slot that is being moved.
 if queue then
+  -- As leave_queue of lib/queue.lua, which is not included, because it would cost each exclusive
+  -- lock. So it needs no other right.
   call('zrem', KEYS[4], next_owner)
   call('zrem', KEYS[5], next_owner)
-  call('lpop', queue)
+  call('lrem', queue, 1, next_owner)
 end
 call('hset', lock, next_owner, '1')
 call('hdel', lock, owner)

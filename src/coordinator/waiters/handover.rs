@@ -68,7 +68,7 @@ pub(crate) struct Offered {
 /// The holder, the field that names its grant, if one does, and the serial of that grant.
 type Giver<'a> = (&'a Owner, Option<&'a Arc<str>>, Option<u64>);
 
-/// As many releases of a fair lock are not offered after one that another waiter came before.
+/// Releases of a fair lock that are not offered after a waiter elsewhere was first.
 const NOT_OFFERED: u32 = 16;
 
 pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
@@ -227,9 +227,8 @@ impl Waiters {
     fn offer_fair(&self, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
         let mut state = self.state.lock();
         let fair = state.fair.get_mut(name)?;
-        let not_offered = fair.not_offered.checked_sub(1);
-        if let Some(not_offered) = not_offered {
-            fair.not_offered = not_offered;
+        if let Some(left) = fair.not_offered.checked_sub(1) {
+            fair.not_offered = left;
             return None;
         }
         let (_, head) = fair.waiters.first_key_value()?;
