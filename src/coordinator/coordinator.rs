@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     attempt_ids::Attempts,
     config::Config,
-    core::{Core, YIELDS_MAX},
+    core::{Core, RESUMES_MAX, YIELDS_MAX},
     events::Events,
     follow::followed::Follows,
     looks::Looks,
@@ -89,6 +89,7 @@ impl Coordinator {
             sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
             holders_channel: keys::holders_channel(&config.limits.key_prefix),
             yields: Arc::new(Semaphore::new(YIELDS_MAX)),
+            resumes: Semaphore::new(RESUMES_MAX),
             config,
             started: Instant::now(),
             tasks,

@@ -34,6 +34,10 @@ use crate::{
 /// Requests to yield of one coordinator that stand at the same time.
 pub(crate) const YIELDS_MAX: usize = 1000;
 
+/// Sessions that are resumed at the same time. When a coordinator ends, all its sessions come to
+/// the others at once; more calls than this would only wait for each other, until all are too late.
+pub(crate) const RESUMES_MAX: usize = 256;
+
 /// The state that the parts of a coordinator share.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -59,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) holders_channel: String,
     /// Room for requests to yield.
     pub(crate) yields: Arc<Semaphore>,
+    /// Room for resumes, first come, first served.
+    pub(crate) resumes: Semaphore,
 }
 
 // === impl Core ===

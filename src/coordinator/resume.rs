@@ -10,7 +10,7 @@ use lockkeeper_access::Account;
 use lockkeeper_store::script::{
     CallError, Mode, Moved, Note, Ownership, PermitId, PermitRenewal, Renewal,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     coordinator::Coordinator,
@@ -86,6 +86,9 @@ impl Coordinator {
     /// Resumes a session, whether or not this coordinator knows it. The grants that the client
     /// names are checked by renewing them. Grants of the session that it does not name are
     /// released, since nobody would release them otherwise. An error leaves the session unchanged.
+    ///
+    /// Waits for its turn while many others resume, at most for half of the session's lease.
+    /// Cancelling it gives the turn up.
     pub async fn resume(
         &self,
         account: Account,
@@ -100,6 +103,11 @@ impl Coordinator {
         let secrets = &core.config.session_secrets;
         let (claims, issue) = Claims::verify(resume_token, secrets, (id, whose), limits)
             .ok_or(Error::ResumeTokenInvalid)?;
+        let turn = timeout(claims.lease / 2, core.resumes.acquire()).await;
+        let _turn = turn.map_err(|_elapsed| {
+            let why = "too many sessions are resumed at once; resume again";
+            CallError::Unavailable(why.to_owned())
+        })?;
         let is_fresh = core.is_fresh(id, issue)?;
         if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));

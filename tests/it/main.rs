@@ -42,6 +42,7 @@ mod redisson;
 mod reentrant;
 mod replicas;
 mod resume_tokens;
+mod resume_turns;
 mod session;
 mod tickets;
 mod waiting;

@@ -44,7 +44,7 @@ use super::{
 const ANSWERS_QUEUED: usize = 1024;
 const NOTICES_QUEUED: usize = 16;
 
-/// How long a client may take to open or resume.
+/// How long a client may take to send the first frame.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client that leaves a full queue of answers unread for this long is taken for gone.
@@ -136,13 +136,13 @@ pub(super) fn serve(
 
 impl Reader {
     async fn run(mut self, progress: Arc<AtomicU64>) {
-        let opened = match tokio::time::timeout(OPEN_TIMEOUT, self.open()).await {
-            Ok(opened) => opened,
-            Err(_) => Err(Some(status::session_timed_out(
-                "the first frame must come within 10 s",
-            ))),
-        };
         let output = self.output.clone();
+        let opened = tokio::select! {
+            biased;
+            // The client is gone, and gives up its turn to resume.
+            () = output.notices.closed() => Err(None),
+            opened = self.open() => opened,
+        };
         let ended = match opened {
             Err(ended) => ended,
             Ok(stream) => match self.until_end(&stream, &progress).await {
@@ -179,7 +179,12 @@ impl Reader {
             audit::denied(&self.account, "OpenSession");
             return Err(Some(status::no_right()));
         }
-        let Some(frame) = self.frames.message().await.map_err(Some)? else {
+        let first = tokio::time::timeout(OPEN_TIMEOUT, self.frames.message()).await;
+        let first = first.map_err(|_elapsed| {
+            let why = "the first frame must come within 10 s";
+            Some(status::session_timed_out(why))
+        })?;
+        let Some(frame) = first.map_err(Some)? else {
             return Err(None);
         };
         let (opened, operation) = match frame.request {
