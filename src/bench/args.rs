@@ -7,6 +7,7 @@ use lockkeeper_cli::{
     args::{CommonArgs, TEMPLATE, duration, period},
     exit,
 };
+use lockkeeper_client::Address;
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -59,9 +60,13 @@ pub struct BenchArgs {
     /// The number of waiters, for `waiters`.
     #[arg(long, value_name = "NUMBER", default_value = "1000")]
     pub(crate) waiters: NonZeroUsize,
-    /// The number of sessions that hold grants, for `watch`.
+    /// The number of sessions that hold grants, for `watch` and `resume`.
     #[arg(long, value_name = "NUMBER", default_value = "100")]
     pub(crate) sessions: NonZeroUsize,
+    /// The coordinator on which `resume` resumes sessions, with the credentials of flags and
+    /// variables [default: that of --server].
+    #[arg(long, value_name = "URL")]
+    pub(crate) resume_on: Option<Address>,
     /// Threads of this process [default: half as many as there are cores, at least one].
     #[arg(long, value_name = "NUMBER")]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -86,6 +91,8 @@ pub(crate) enum Scenario {
     Watch,
     /// Sessions that are opened, acquire one lock, and are closed.
     Churn,
+    /// Sessions with one grant each, until their coordinator ends or fails; then all are resumed.
+    Resume,
 }
 
 fn rate(text: &str) -> Result<f64, &'static str> {
@@ -107,6 +114,7 @@ impl Scenario {
             Self::Waiters => "waiters",
             Self::Watch => "watch",
             Self::Churn => "churn",
+            Self::Resume => "resume",
         }
     }
 }

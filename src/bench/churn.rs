@@ -8,14 +8,9 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_api::pb::{
-    LockMode, TryAcquireRequest, session_request::Request, session_response::Response,
-};
+use lockkeeper_api::pb::{LockMode, TryAcquireRequest, session_request::Request};
 use lockkeeper_base::tasks::spawn_detached;
-use lockkeeper_cli::{
-    client::Client,
-    failure::{Failure, status_of},
-};
+use lockkeeper_cli::{client::Client, failure::Failure};
 use tonic::Status;
 
 use super::{
@@ -115,20 +110,7 @@ async fn once(stage: &Stage, client: &mut Client, lock: usize) -> Result<(), Sta
     });
     let request = Some((OP_ID, request));
     let mut session = Session::open_and_ask(client, stage.plan.lease, request).await?;
-    let grant = loop {
-        let frame = session.next().await.transpose()?;
-        match frame.and_then(|frame| frame.response) {
-            Some(Response::Tried(answer)) => break answer.grant.filter(|_| answer.acquired),
-            Some(Response::Failed(status)) => return Err(status_of(&status)),
-            Some(Response::AtRisk(_) | Response::Recovered(_)) => {}
-            other => return Err(Status::internal(format!("{other:?} in place of an answer"))),
-        }
-    };
-    let Some(grant) = grant else {
-        return Err(Status::internal(
-            "a lock that nobody else wants was not to be had",
-        ));
-    };
+    let grant = session.tried().await?;
     lock.witness
         .enter(LockMode::Exclusive, grant.fencing_token, &stage.seen);
     lock.witness

@@ -10,6 +10,7 @@ mod frames;
 mod plan;
 mod progress;
 mod report;
+mod resume;
 mod session;
 mod stage;
 mod tally;
@@ -53,6 +54,7 @@ async fn bench(args: BenchArgs) -> Result<u8, Failure> {
         }
         Scenario::Waiters => waiters::play(plan, clients, &mut interrupts).await?,
         Scenario::Watch => watch::play(plan, clients, &mut interrupts).await?,
+        Scenario::Resume => resume::play(plan, clients, &mut interrupts).await?,
         Scenario::Churn => churn::play(&plan, &clients, &mut interrupts).await?,
     };
     let report = Report::new(&played.stage, played.extra, played.signal.is_some());

@@ -16,6 +16,8 @@ const WRITERS_ONE_IN: u64 = 10;
 pub(super) struct Plan {
     pub(super) scenario: Scenario,
     pub(super) server: ServerArgs,
+    /// The coordinator that resumes sessions.
+    pub(super) resume_on: ServerArgs,
     pub(super) frames: bool,
     pub(super) connections: usize,
     pub(super) in_flight: usize,
@@ -48,21 +50,35 @@ pub(super) struct Target {
 impl Plan {
     pub(super) fn new(args: BenchArgs) -> Result<Self, Failure> {
         let scenario = args.scenario;
-        if args.rate.is_some() && matches!(scenario, Scenario::Waiters | Scenario::Watch) {
+        if args.rate.is_some()
+            && matches!(
+                scenario,
+                Scenario::Waiters | Scenario::Watch | Scenario::Resume
+            )
+        {
             let why = format!("--rate means nothing to {}", scenario.name());
             return Err(Failure::local(exit::USAGE, why));
         }
         let in_flight = args.in_flight.get();
         let at_most = match scenario {
             Scenario::Waiters => args.waiters.get(),
-            Scenario::Watch => args.sessions.get(),
+            Scenario::Watch | Scenario::Resume => args.sessions.get(),
             _ => in_flight,
         };
         let names = args.names.map(usize::from);
+        let server = args.common.server;
+        let resume_on = args
+            .resume_on
+            .map_or_else(|| server.clone(), |it| server.at(it));
+        let has_sessions = matches!(
+            scenario,
+            Scenario::Watch | Scenario::Churn | Scenario::Resume
+        );
         Ok(Self {
             scenario,
-            server: args.common.server,
-            frames: args.frames || matches!(scenario, Scenario::Watch | Scenario::Churn),
+            server,
+            resume_on,
+            frames: args.frames || has_sessions,
             connections: args.connections.get().min(at_most),
             in_flight,
             rate: args.rate,
@@ -75,6 +91,7 @@ impl Plan {
                 Scenario::Handover | Scenario::Fair | Scenario::Waiters => 1,
                 Scenario::ReadMostly => names.unwrap_or(8),
                 Scenario::Watch | Scenario::Churn => names.unwrap_or(10_000),
+                Scenario::Resume => args.sessions.get(),
             },
             waiters: args.waiters.get(),
             sessions: args.sessions.get(),

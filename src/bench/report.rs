@@ -197,7 +197,7 @@ fn rounds(scenario: Scenario) -> Option<&'static str> {
         Scenario::Uncontended | Scenario::ReadMostly => Some("pairs"),
         Scenario::Handover | Scenario::Fair => Some("handovers"),
         Scenario::Churn => Some("sessions"),
-        Scenario::Waiters | Scenario::Watch => None,
+        Scenario::Waiters | Scenario::Watch | Scenario::Resume => None,
     }
 }
 

@@ -13,13 +13,13 @@ use std::{
 
 use futures::{Stream, StreamExt as _, task::AtomicWaker};
 use lockkeeper_api::pb::{
-    OpenSession, SessionRequest, SessionResponse, session_request::Request,
-    session_response::Response,
+    Grant, OpenSession, ResumeSession, SessionOpened, SessionRequest, SessionResponse,
+    session_request::Request, session_response::Response,
 };
 use lockkeeper_cli::{
     client::Client,
     exit,
-    failure::{Effect, Failure},
+    failure::{Effect, Failure, status_of},
 };
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -33,6 +33,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open session.
 pub(super) struct Session {
+    /// What the coordinator said of it.
+    pub(super) opened: SessionOpened,
     outbox: Outbox,
     answers: Streaming<SessionResponse>,
 }
@@ -78,18 +80,31 @@ impl Session {
         lease: Option<prost_types::Duration>,
         request: Option<(u64, Request)>,
     ) -> Result<Self, Status> {
-        let shared = Arc::<Shared>::default();
-        let mut outbox = Outbox {
-            collected: VecDeque::new(),
-            shared: Arc::clone(&shared),
-        };
         let open = OpenSession {
             lease,
             client_name: "lockkeeper bench".to_owned(),
             ..OpenSession::default()
         };
-        outbox.collect(0, Request::Open(open));
-        if let Some((op_id, request)) = request {
+        Self::begin(client, Request::Open(open), request).await
+    }
+
+    /// Resumes one whose stream broke.
+    pub(super) async fn resume(client: &mut Client, resume: ResumeSession) -> Result<Self, Status> {
+        Self::begin(client, Request::Resume(resume), None).await
+    }
+
+    async fn begin(
+        client: &mut Client,
+        first: Request,
+        then: Option<(u64, Request)>,
+    ) -> Result<Self, Status> {
+        let shared = Arc::<Shared>::default();
+        let mut outbox = Outbox {
+            collected: VecDeque::new(),
+            shared: Arc::clone(&shared),
+        };
+        outbox.collect(0, first);
+        if let Some((op_id, request)) = then {
             outbox.collect(op_id, request);
         }
         outbox.send();
@@ -100,7 +115,11 @@ impl Session {
         let opened = async {
             let mut answers = client.session(outgoing).await?.into_inner();
             match answers.message().await?.and_then(|frame| frame.response) {
-                Some(Response::Opened(_)) => Ok(Self { outbox, answers }),
+                Some(Response::Opened(opened)) => Ok(Self {
+                    opened,
+                    outbox,
+                    answers,
+                }),
                 Some(other) => Err(Status::internal(format!("{other:?} before opened"))),
                 None => Err(Status::internal("the stream ended before opened")),
             }
@@ -124,6 +143,26 @@ impl Session {
         self.outbox.send();
     }
 
+    /// The grant of the one lock that the session has asked for and that nobody else wants.
+    pub(super) async fn tried(&mut self) -> Result<Grant, Status> {
+        loop {
+            let frame = self.next().await.transpose()?;
+            match frame.and_then(|frame| frame.response) {
+                Some(Response::Tried(answer)) => {
+                    let grant = answer.grant.filter(|_| answer.acquired);
+                    return grant.ok_or_else(|| {
+                        Status::internal("a lock that nobody else wants was not to be had")
+                    });
+                }
+                Some(Response::Failed(status)) => return Err(status_of(&status)),
+                Some(Response::AtRisk(_) | Response::Recovered(_)) => {}
+                other => {
+                    return Err(Status::internal(format!("{other:?} in place of an answer")));
+                }
+            }
+        }
+    }
+
     /// The next answer or notice; none if the stream has ended. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Result<SessionResponse, Status>> {
         self.answers.next().await
@@ -134,6 +173,7 @@ impl Session {
         let Self {
             outbox,
             mut answers,
+            ..
         } = self;
         drop(outbox);
         let ended = async {

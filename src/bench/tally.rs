@@ -35,6 +35,8 @@ pub(super) enum What {
     /// From opening a session to the end of its stream.
     Session,
     Describe,
+    /// From the break of a session's stream to the answer that the session is resumed.
+    Resume,
 }
 
 /// Latencies of one kind.
@@ -74,7 +76,7 @@ pub(super) struct Tally {
 // === impl What ===
 
 impl What {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::TryAcquire,
         Self::Release,
         Self::Pair,
@@ -84,6 +86,7 @@ impl What {
         Self::Gap,
         Self::Session,
         Self::Describe,
+        Self::Resume,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -97,6 +100,7 @@ impl What {
             Self::Gap => "gap",
             Self::Session => "session",
             Self::Describe => "describe",
+            Self::Resume => "resume",
         }
     }
 }
@@ -141,6 +145,14 @@ impl Tally {
         match status.get_details_error_info() {
             Some(info) if may_be_later && info.domain == DOMAIN => self.refused(&info.reason),
             _ => self.fault(Failure::from_status(status, Effect::Reads).message),
+        }
+    }
+
+    /// A call failed that is repeated: a fault only if it would fail again.
+    pub(super) fn postponed(&mut self, status: &Status) {
+        match status.code() {
+            Code::NotFound | Code::PermissionDenied | Code::Unauthenticated => self.failed(status),
+            _ => self.refused(&Failure::from_status(status, Effect::Reads).reason),
         }
     }
 

@@ -11,7 +11,10 @@ use nix::{
     unistd::Pid,
 };
 use serde_json::Value;
-use tokio::process::Command;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
+    process::Command,
+};
 
 use crate::{
     cli::eventually,
@@ -113,10 +116,8 @@ fn assert_scenario(json: &Value, scenario: &str) {
         }
         "handover" | "fair" => {
             assert!(number(&json["per_second"]["handovers"]) > 0.0, "{json}");
-            assert!(
-                (count("wait") + count("release") - operations).abs() < 0.5,
-                "{json}"
-            );
+            let each = count("wait") + count("release");
+            assert!((each - operations).abs() < 0.5, "{json}");
             assert!(
                 count("gap") > 0.0 && count("gap") <= count("wait"),
                 "{json}"
@@ -154,6 +155,14 @@ fn assert_scenario(json: &Value, scenario: &str) {
             assert!((count("session") - 30.0).abs() < 0.5, "{json}");
             assert!(number(&json["per_second"]["sessions"]) > 0.0, "{json}");
         }
+        "resume" => {
+            assert_eq!(
+                (&json["sessions"], &json["resumed"]),
+                (&30.into(), &30.into())
+            );
+            assert!((count("resume") - 30.0).abs() < 0.5, "{json}");
+            assert!(number(&json["resumed_s"]) > 0.0, "{json}");
+        }
         other => panic!("{other}"),
     }
 }
@@ -190,6 +199,48 @@ async fn every_scenario_is_measured_on_redis_and_leaves_no_lock_behind() {
     let coordinator = Coordinator::start(&Settings::on(&redis.url())).await;
     measure_every_scenario(&coordinator.url()).await;
     assert_eq!(held(&redis).await, RedisValue::Array(Vec::new()));
+}
+
+/// A coordinator is killed as soon as all sessions of a run hold their locks.
+async fn kill_beneath(coordinator: &Coordinator, arguments: &str) -> Output {
+    let mut run = bench(&coordinator.url(), arguments).spawn().unwrap();
+    let mut said = BufReader::new(run.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("all sessions hold their locks") {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).await.unwrap(), 0, "it ended");
+    }
+    coordinator.kill();
+    let mut output = run.wait_with_output().await.unwrap();
+    said.read_to_end(&mut output.stderr).await.unwrap();
+    output
+}
+
+#[tokio::test]
+async fn sessions_are_resumed_by_another_coordinator_and_all_keep_their_grants() {
+    let redis = RedisServer::start().await;
+    let settings =
+        Settings::on(&redis.url()).with("session.secret", "a secret of all the coordinators here");
+    let first = Coordinator::start(&settings).await;
+    let second = Coordinator::start(&settings).await;
+    let resume_on = second.url();
+    let arguments =
+        format!("resume --sessions 30 --lease 3s --duration 4s --resume-on {resume_on}");
+    let json = json(&kill_beneath(&first, &arguments).await, 0);
+    assert_consistent(&json, &arguments);
+    assert_eq!(held(&redis).await, RedisValue::Array(Vec::new()));
+}
+
+#[tokio::test]
+async fn sessions_that_are_not_resumed_make_the_run_void() {
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let arguments = "resume --sessions 3 --duration 500ms";
+    let json = assert_void(&kill_beneath(&coordinator, arguments).await);
+    let because = json["void_because"].to_string();
+    assert!(
+        because.contains("3 of 3 sessions were not resumed"),
+        "{json}"
+    );
 }
 
 #[tokio::test]
@@ -267,6 +318,7 @@ async fn what_cannot_be_measured_is_said() {
     for (arguments, code) in [
         ("uncontended", 69),
         ("waiters --rate 5", 64),
+        ("resume --rate 5", 64),
         ("uncontended --rate 0", 64),
         ("uncontended --in-flight 0", 64),
         ("nothing", 64),

@@ -60,6 +60,15 @@ impl ServerArgs {
         Ok(self.chosen()?.server)
     }
 
+    /// The same credentials, as far as flags and variables name them, for another coordinator.
+    #[must_use]
+    pub fn at(&self, server: Address) -> Self {
+        Self {
+            server: Some(server),
+            ..self.clone()
+        }
+    }
+
     /// A client of that coordinator. Fails if a file, the address or the context is unusable.
     pub fn client(&self) -> Result<Client, Error> {
         let chosen = self.chosen()?;
