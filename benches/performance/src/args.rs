@@ -28,6 +28,8 @@ pub(crate) enum Command {
         #[arg(long, default_value = ".")]
         root: PathBuf,
     },
+    /// Measures what one coordinator carries, and prints a table.
+    Sizing(SizingArgs),
     /// Counts the instructions that Redis and the coordinator execute for each operation, and
     /// prints two tables.
     Cost,
@@ -48,18 +50,7 @@ pub(crate) enum Command {
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
     },
-    /// The scripts of an acquire and its release on Redis, without gRPC.
-    Raw {
-        /// The Redis.
-        #[arg(long)]
-        store: String,
-        /// What the coordinator sends for frames: a release names its grant.
-        #[arg(long)]
-        frames: bool,
-        #[command(flatten)]
-        load: Load,
-    },
-    /// The same work by a lock library on the same Redis, without a service.
+    /// Lock and unlock by a lock library on Redis, without a service.
     Rslock {
         /// The Redis.
         #[arg(long)]
@@ -106,6 +97,23 @@ pub(crate) struct RunArgs {
     pub(crate) root: PathBuf,
 }
 
+/// How much `sizing` puts on one coordinator.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SizingArgs {
+    /// Grants that are watched at once.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) grants: usize,
+    /// Sessions that hold them.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) grant_sessions: usize,
+    /// Calls that wait at once.
+    #[arg(long, default_value_t = 300_000)]
+    pub(crate) waiters: usize,
+    /// Sessions that lose their coordinator.
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) sessions: usize,
+}
+
 /// How much and how long.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Load {
@@ -127,9 +135,13 @@ impl Command {
     pub(crate) fn threads(&self) -> usize {
         let cores = threads::cores();
         match self {
-            Self::Run(_) | Self::Report { .. } | Self::Cost | Self::Bare { .. } => cores,
+            Self::Run(_)
+            | Self::Sizing(_)
+            | Self::Report { .. }
+            | Self::Cost
+            | Self::Bare { .. } => cores,
             Self::Coordinator { .. } => 1,
-            Self::Raw { .. } | Self::Rslock { .. } | Self::Etcd { .. } => threads::half_of(cores),
+            Self::Rslock { .. } | Self::Etcd { .. } => threads::half_of(cores),
         }
     }
 }

@@ -48,14 +48,10 @@ async fn run(command: Command) -> anyhow::Result<()> {
     let measured = match command {
         Command::Run(args) => return runner::run(&args).await,
         Command::Report { root } => return runner::report(&root),
+        Command::Sizing(args) => return runner::size(&args).await,
         Command::Cost => return cost::run().await,
         Command::Coordinator { listen, store } => return cost::serve(listen, store).await,
         Command::Bare { listen } => return anchors::bare::serve(listen).await,
-        Command::Raw {
-            store,
-            frames,
-            load,
-        } => anchors::raw::run(&store, frames, &load).await?,
         Command::Rslock { store, load } => anchors::rslock::run(&store, &load).await?,
         Command::Etcd {
             server,

@@ -1,7 +1,6 @@
-//! What Lockkeeper is compared with: `bare` and `raw` are the two halves of what it does and make
-//! the floor; the others are peers.
+//! What Lockkeeper is compared with: `bare` and `rslock` are the two halves of what it does and make
+//! the floor; `rslock` and `etcd` are peers.
 
 pub(crate) mod bare;
 pub(crate) mod etcd;
-pub(crate) mod raw;
 pub(crate) mod rslock;

@@ -5,23 +5,15 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{
-    format::{goal, latency, met, rate, ratio, spread, wrapped},
+    format::{goal, latency, met, processor_time, rate, ratio, spread, wrapped},
     measurements::{
         ALL, CROWD, CROWD_WARM_UP_SECONDS_MIN, Driver, JAVA_WARM_UP_SECONDS_MIN, Measurement,
-        WATCH_SESSIONS,
+        NATIVE, WATCH_SESSIONS,
     },
     reach::{ROWS, Row},
-    results::{Machine, Results},
+    results::{Machine, RATES, Results, rate_of},
     statistics::Spread,
 };
-
-/// What is counted in a second, the most telling first, and how it is called.
-const RATES: [(&str, &str); 4] = [
-    ("/per_second/handovers", "hand-overs"),
-    ("/per_second/sessions", "sessions"),
-    ("/operations_per_second", "operations"),
-    ("/watched/renewals", "renewals in all"),
-];
 
 /// Latencies, the most telling first.
 const LATENCIES: [&str; 4] = ["try_acquire", "wait", "acquire", "session"];
@@ -41,11 +33,13 @@ const EXPLAINED: &str = "\
 
 - **Bare** is a server with the same gRPC library and the same messages that does nothing but answer. The same client,
   `lockkeeper bench`, measures both, over 4 HTTP/2 connections, so both pay the cost of the client.
-- **Raw** is the two scripts of an acquire and its release, with the coordinator's keys and arguments, by the same Redis
-  client library over as many shared, pipelined connections as the coordinator has, without any service. For frames the
-  release also names its grant, because the coordinator knows it there.
-- The **floor** is `1 / (1 / bare + 1 / raw)`: both halves of the work, one after the other.
-- **rslock** is a lock library for Rust on Redis without a service in between, over its one pipelined connection.
+- **rslock** is a lock library for Rust on Redis without a service in between, over its one pipelined connection. Its
+  lock is `SET NX PX`, and its unlock is a script with `GET` and `DEL`.
+- The **floor** is `1 / (1 / bare + 1 / rslock)`: both halves of the work, one after the other. The half of Redis is that
+  of rslock, so a slow script of Lockkeeper does not lower the floor.
+- **Native commands** is the coordinator with `store.native_commands = true`. Everywhere else it uses scripts, its
+  default, as it always does for RPCs of owners without a session, which `lockkeeper bench` sends.
+- **Redis 8** and **Valkey 9** are servers from PyPI's wheels. All other rows use the Redis of the machine.
 - **etcd** is one member; its `Lock` and `Unlock` calls go over 4 connections, with a lease that each caller is granted
   once.
 - **Redisson** is the real one, with its default configuration, one thread for each contender.
@@ -53,6 +47,17 @@ const EXPLAINED: &str = "\
 - Client, servers and stores share the cores of the machine. The coordinator has threads for half of them, its default;
   the bare server for all, tokio's default; clients for half, the default of `lockkeeper bench`. In hand-overs of one lock
   clients have one thread, because only one caller at a time has work.
+
+## Processor time
+
+The last two columns of the figures are processor time for one of what the row counts: an operation, or a hand-over. A
+pair is two operations.
+
+- *Coordinator or server* is the process that the client calls: the coordinator, the bare server, or etcd.
+- *Redis* is the Redis behind the coordinator, or the one that a library calls.
+- The kernel counts the time of each thread. The share of a core is that of the time between 20 % and 90 % of the
+  measurement. It is divided by the rate of the row.
+- The time of the client is not part of it.
 
 ## Durability
 
@@ -62,7 +67,7 @@ store, which ends with its process, and *nothing kept* is the bare server, which
 tmpfs, where its fsync costs nothing.
 ";
 
-/// What `make cost` has counted. It depends on the version of Redis and not on this run, so it is
+/// What `make client-speed` and `make cost` have measured. It does not depend on this run, so it is
 /// kept beside the code.
 const INSTRUCTIONS: &str = include_str!("instructions.md");
 
@@ -121,7 +126,8 @@ fn reached_row(row: &Row, results: &Results) -> (String, String) {
 fn measured(text: &mut String, results: &Results) {
     text.push_str("\n## Figures\n\n");
     text.push_str(
-        "| what | on | in a second | latency of | p50 | p99 |\n|---|---|---|---|---|---|\n",
+        "| what | on | in a second | latency of | p50 | p99 | coordinator or server, µs each | \
+         Redis, µs each |\n|---|---|---|---|---|---|---|---|\n",
     );
     for measurement in ALL {
         if matches!(measurement.by, Driver::Watch | Driver::Blocked) {
@@ -141,9 +147,13 @@ fn measured(text: &mut String, results: &Results) {
             Some((*what, at("p50")?, at("p99")?))
         });
         let (of, p50, p99) = of.unwrap_or_default();
+        let [server, redis] = ["/processor_us/server", "/processor_us/redis"].map(|pointer| {
+            let used = over_rounds(results, measurement, pointer);
+            used.map_or(String::new(), |used| processor_time(used.median))
+        });
         let _ = writeln!(
             text,
-            "| {} | {} | {} {unit} | {of} | {p50} | {p99} |",
+            "| {} | {} | {} {unit} | {of} | {p50} | {p99} | {server} | {redis} |",
             measurement.what,
             measurement.durability(),
             spread(&per_second, rate),
@@ -187,7 +197,7 @@ fn crowds(text: &mut String, results: &Results) {
                 );
                 let _ = writeln!(text, "\n{}", wrapped(&sentence));
             }
-            Driver::Bench | Driver::Anchor | Driver::Redisson => {}
+            Driver::Bench | Driver::Batch | Driver::Anchor | Driver::Redisson => {}
         }
     }
 }
@@ -202,15 +212,20 @@ fn settings(text: &mut String, results: &Results) {
     let sentence = format!(
         "Rounds: {}. Each measurement takes {} s after a warm-up of {} s, but with 10,000 waiters of at least {CROWD_WARM_UP_SECONDS_MIN} s and of \
          Redisson, which is compiled while it runs, of at least {JAVA_WARM_UP_SECONDS_MIN} s; {WATCH_SESSIONS} sessions hold the watched grants for \
-         {} s. Every server is started anew for each measurement. The coordinator has its defaults, except while streams are blocked:",
+         {} s. Every server is started anew for each measurement. The coordinator has its defaults, except:",
         results.rounds.len(),
         options.seconds,
         options.warm_up_seconds,
         options.watch_seconds,
     );
     let _ = writeln!(text, "\n## Settings\n\n{}\n", wrapped(&sentence));
-    for (key, value) in CROWD {
-        let _ = writeln!(text, "- `{key}` = {value}");
+    for (when, settings) in [
+        ("with native commands", NATIVE),
+        ("while streams are blocked", CROWD),
+    ] {
+        for (key, value) in settings {
+            let _ = writeln!(text, "- `{key}` = {value}, {when}");
+        }
     }
 }
 
@@ -237,11 +252,8 @@ fn machine(text: &mut String, machine: &Machine) {
 pub(super) fn figures(printed: &Value) -> String {
     let number = |pointer: &str| printed.pointer(pointer).and_then(Value::as_f64);
     let mut parts = Vec::new();
-    let per_second = RATES.iter().find_map(|(pointer, unit)| {
-        let shown = rate(number(pointer)?);
-        Some(format!("{shown} {unit}"))
-    });
-    parts.extend(per_second);
+    let per_second = rate_of(printed);
+    parts.extend(per_second.map(|(number, unit)| format!("{} {unit}", rate(number))));
     for what in LATENCIES {
         let at = |quantile| number(&format!("/latency_us/{what}/{quantile}")).map(latency);
         if let (Some(p50), Some(p99)) = (at("p50"), at("p99")) {
@@ -254,6 +266,8 @@ pub(super) fn figures(printed: &Value) -> String {
         ("processor_share", "/watched/processor_share"),
         ("least_remaining_lease", "/least_remaining_lease"),
         ("bytes_per_waiter", "/bytes_per_waiter"),
+        ("processor_us.server", "/processor_us/server"),
+        ("processor_us.redis", "/processor_us/redis"),
     ];
     for (name, pointer) in extra {
         parts.extend(number(pointer).map(|it| format!("{name} {}", ratio(it))));

@@ -67,12 +67,12 @@ fn a_row_has_the_median_of_the_ratios_of_the_rounds_and_not_the_ratio_of_medians
 #[test]
 fn a_goal_that_was_missed_is_told() {
     let text = write(&results(&[&[
-        ("frames-64", operations(200.0)),
-        ("rpc-64", operations(100.0)),
+        ("native-frames-256", operations(60.0)),
+        ("rslock-256", operations(100.0)),
     ]]));
-    let row = line(&text, "| frames against RPCs");
+    let row = line(&text, "| pairs as frames with native commands");
     assert!(
-        row.contains("| 2.000 (2.000 to 2.000) | at least 3 | **no** |"),
+        row.contains("| 0.600 (0.600 to 0.600) | at least 0.7 | **no** |"),
         "{row}"
     );
 }
@@ -85,10 +85,10 @@ fn what_is_missing_is_named_where_its_figure_would_stand() {
     let text = write(&results);
     let row = line(
         &text,
-        "| hand-overs per second of one lock, 64 waiters, as frames, against etcd",
+        "| hand-overs of one lock, 64 waiters, frames with native commands, against etcd",
     );
     assert!(
-        row.contains("| not measured | at least 10 | etcd is missing |"),
+        row.contains("| not measured | at least 20 | etcd is missing |"),
         "{row}"
     );
     assert!(text.contains("Not measured: **etcd**, because etcd-server is not installed."));
@@ -117,7 +117,59 @@ fn machine_and_settings_are_told() {
     let text = write(&results(&[&[]]));
     assert!(text.contains("Some CPU"));
     assert!(text.contains("- Redis: 7.0"));
-    assert!(text.contains("- `limits.connection_streams_max` = 100000"));
+    assert!(text.contains("- `limits.connection_streams_max` = 100000, while streams are blocked"));
+    assert!(text.contains("- `store.native_commands` = true, with native commands"));
+}
+
+#[test]
+fn processor_time_stands_behind_the_latencies_and_is_empty_where_there_is_none() {
+    let with = |processor_us: Value| {
+        let mut printed = operations(100.0);
+        printed["processor_us"] = processor_us;
+        printed
+    };
+    let text = write(&results(&[&[
+        ("frames-256", with(json!({ "server": 12.34, "redis": 5.0 }))),
+        ("rslock-256", with(json!({ "redis": 3.0 }))),
+        ("bare-frames-256", with(json!({ "server": 1.25 }))),
+        ("churn", json!({ "per_second": { "sessions": 1.0 } })),
+    ]]));
+    let ends = |beginning, end| {
+        let row = line(&text, beginning);
+        assert!(row.ends_with(end), "{row}");
+    };
+    ends(
+        "| what | on |",
+        "| coordinator or server, µs each | Redis, µs each |",
+    );
+    ends(
+        "| `TryAcquire` and `Release`, frames, 256",
+        "| 12.3 | 5.0 |",
+    );
+    ends("| rslock, lock and unlock, 256", "|  | 3.0 |");
+    ends("| the bare server, frames, 256", "| 1.2 |  |");
+    ends("| 10,000 sessions", "|  |  |");
+}
+
+#[test]
+fn a_table_has_as_many_cells_in_each_row() {
+    let text = write(&results(&[&[("frames-256", operations(1.0))]]));
+    let lines: Vec<&str> = text.lines().collect();
+    let cells = |line: &str| line.matches('|').count();
+    for (at, line) in lines.iter().enumerate().skip(1) {
+        if line.starts_with('|') && lines[at - 1].starts_with('|') {
+            assert_eq!(cells(line), cells(lines[at - 1]), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_beside_the_code_is_what_the_document_in_the_tree_has() {
+    let checked_in = include_str!("../../../../docs/performance.md");
+    assert!(
+        checked_in.contains(INSTRUCTIONS),
+        "docs/performance.md was edited, or instructions.md was: make them the same again"
+    );
 }
 
 #[test]

@@ -28,6 +28,11 @@ pub(super) fn latency(microseconds: f64) -> String {
     }
 }
 
+/// Microseconds of a processor, which are few.
+pub(super) fn processor_time(microseconds: f64) -> String {
+    format!("{microseconds:.1}")
+}
+
 /// Commas between thousands.
 fn grouped(digits: &str) -> String {
     let mut text = String::new();
@@ -116,6 +121,12 @@ mod tests {
         assert_eq!(latency(63.4), "63 µs");
         assert_eq!(latency(1234.0), "1.2 ms");
         assert_eq!(latency(151_234.0), "151 ms");
+    }
+
+    #[test]
+    fn processor_time_shows_tenths() {
+        assert_eq!(processor_time(3.27), "3.3");
+        assert_eq!(processor_time(120.0), "120.0");
     }
 
     #[test]

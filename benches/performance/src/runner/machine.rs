@@ -9,7 +9,10 @@ use std::{
     time::SystemTime,
 };
 
-use super::{results::Machine, servers::Programs};
+use super::{
+    results::Machine,
+    servers::{OTHER_STORES, Programs},
+};
 
 /// Looks around.
 pub(super) fn look(programs: &Programs) -> Machine {
@@ -19,6 +22,11 @@ pub(super) fn look(programs: &Programs) -> Machine {
     };
     know("Lockkeeper", answer(&programs.coordinator, &["--version"]));
     know("Redis", answer(&programs.redis, &["--version"]));
+    for store in OTHER_STORES {
+        if let Some(server) = programs.other_stores.get(store.name) {
+            know(store.title, answer(server, &["--version"]));
+        }
+    }
     know("Rust", answer(Path::new("rustc"), &["--version"]));
     if let Some(etcd) = &programs.etcd {
         know("etcd", answer(etcd, &["--version"]));

@@ -4,14 +4,15 @@
 use std::{process::Stdio, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
+use futures::future::OptionFuture;
 use serde_json::{Value, json};
-use tokio::{process::Command, time::timeout};
+use tokio::{process::Command, time::timeout, try_join};
 
 use super::{
-    measurements::{CROWD, Driver, Measurement, Target, WATCH_SESSIONS},
-    process::Server,
-    results::Options,
-    sampler::{Sampler, memory_per_waiter, watched},
+    measurements::{Driver, Measurement, Target, WATCH_SESSIONS},
+    process::{Server, Usage},
+    results::{Options, rate_of},
+    sampler::{Sampler, memory_per_waiter, processor_share, watched},
     servers::{InFolder, Programs},
 };
 
@@ -23,6 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Calls of a crowd under way at once until all wait.
 const CROWD_IN_FLIGHT: &str = "1024";
+
+/// The part of the time in which servers are looked at: away from its ends, because the driver does
+/// not count it from the same moment.
+const SETTLED: [f64; 2] = [0.2, 0.9];
 
 /// What is measured, and where to find it.
 struct Started {
@@ -42,6 +47,9 @@ pub(super) async fn measure(
     let started = start(measurement, programs).await?;
     let measured = match measurement.by {
         Driver::Bench | Driver::Anchor | Driver::Redisson => {
+            timed(measurement, programs, options, &started).await
+        }
+        Driver::Batch => {
             let command = driver(measurement, programs, options, &started)?;
             printed(command, limit(measurement, options, options.seconds)).await
         }
@@ -56,19 +64,15 @@ pub(super) async fn measure(
 
 async fn start(measurement: &Measurement, programs: &Programs) -> anyhow::Result<Started> {
     let (mut redis, mut etcd) = (None, None);
-    let settings = match measurement.by {
-        Driver::Blocked => CROWD,
-        _ => &[],
-    };
     if matches!(measurement.on, Target::Coordinator | Target::Redis) {
-        redis = Some(programs.redis().await?);
+        redis = Some(programs.store(measurement.store).await?);
     }
     let store = redis
         .as_ref()
         .map_or("embedded:".to_owned(), InFolder::redis_url);
     let server = match measurement.on {
         Target::Coordinator | Target::Embedded => {
-            Some(programs.coordinator(&store, settings).await?)
+            Some(programs.coordinator(&store, measurement.settings).await?)
         }
         Target::Bare => Some(programs.bare().await?),
         Target::Redis => None,
@@ -126,7 +130,7 @@ fn driver(
             ]);
             command
         }
-        Driver::Bench | Driver::Watch | Driver::Blocked => {
+        Driver::Bench | Driver::Batch | Driver::Watch | Driver::Blocked => {
             let mut command = Command::new(&programs.coordinator);
             command
                 .arg("bench")
@@ -158,6 +162,35 @@ pub(crate) async fn printed(mut command: Command, limit: Duration) -> anyhow::Re
         .with_context(|| format!("no JSON was printed; it said {said}"))?;
     ensure!(printed["void"] != true, "void: {}", printed["void_because"]);
     Ok(printed)
+}
+
+/// Operations for a time: also what one costs the processors of the servers.
+async fn timed(
+    measurement: &Measurement,
+    programs: &Programs,
+    options: &Options,
+    started: &Started,
+) -> anyhow::Result<Value> {
+    let warm_up = measurement.warm_up_seconds(options);
+    let settled = SETTLED.map(|part| warm_up + part * options.seconds);
+    let share = async |of: Option<Usage>| {
+        let share = of.map(|usage| processor_share(usage, settled));
+        OptionFuture::from(share).await.transpose()
+    };
+    let command = driver(measurement, programs, options, started)?;
+    let limit = limit(measurement, options, options.seconds);
+    let (mut done, server, redis) = try_join!(
+        printed(command, limit),
+        share(started.server_usage()),
+        share(started.redis_usage()),
+    )?;
+    let (rate, _) = rate_of(&done).context("no rate was printed")?;
+    for (of, share) in [("server", server), ("redis", redis)] {
+        if let Some(share) = share {
+            done["processor_us"][of] = json!(1e6 * share / rate);
+        }
+    }
+    Ok(done)
 }
 
 /// Renewals of many grants: what they cost while all are held.
@@ -207,8 +240,7 @@ async fn blocked(
         "only {} waited",
         done["waiters"]
     );
-    // The end of the time is not counted from the same moment here and there.
-    let settled = [0.2, 0.9].map(|part| established + part * options.seconds);
+    let settled = SETTLED.map(|part| established + part * options.seconds);
     let bytes = memory_per_waiter(before, &seen, settled, options.blocked_streams)?;
     done["bytes_per_waiter"] = json!(bytes);
     Ok(done)
@@ -217,6 +249,16 @@ async fn blocked(
 // === impl Started ===
 
 impl Started {
+    /// Of what the driver calls, unless that is Redis.
+    fn server_usage(&self) -> Option<Usage> {
+        let etcd = self.etcd.as_ref().map(|etcd| &etcd.server);
+        self.server.as_ref().or(etcd).map(Server::usage)
+    }
+
+    fn redis_usage(&self) -> Option<Usage> {
+        self.redis.as_ref().map(|redis| redis.server.usage())
+    }
+
     async fn end(self) -> anyhow::Result<()> {
         if let Some(server) = self.server {
             server.end().await?;

@@ -1,6 +1,12 @@
 //! What is measured in each round, in this order. The names are those in the file of results.
 
-use super::results::Options;
+use super::{
+    results::Options,
+    servers::{REDIS_8, Store, VALKEY_9},
+};
+
+/// Setting of the coordinator for acquires and releases by commands of Redis.
+pub(super) const NATIVE: &[(&str, &str)] = &[("store.native_commands", "true")];
 
 /// Settings of the coordinator for one hundred thousand waiters on one lock and four connections.
 pub(super) const CROWD: &[(&str, &str)] = &[
@@ -27,6 +33,10 @@ pub(super) struct Measurement {
     pub(super) by: Driver,
     /// Words for the driver.
     pub(super) words: &'static str,
+    /// Of the coordinator, besides its defaults.
+    pub(super) settings: &'static [(&'static str, &'static str)],
+    /// Instead of the Redis of PATH.
+    pub(super) store: Option<Store>,
     pub(super) warm_up_seconds_min: f64,
 }
 
@@ -47,15 +57,17 @@ pub(super) enum Target {
 /// What measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Driver {
-    /// `lockkeeper bench`.
+    /// `lockkeeper bench`, for a time, while the servers' processor time is looked at.
     Bench,
+    /// `lockkeeper bench`, until some work is done.
+    Batch,
     /// `lockkeeper bench waiters`, while the server's memory is looked at.
     Blocked,
     /// `lockkeeper bench watch`, while commands of Redis and the server's time are counted.
     Watch,
-    /// A subcommand of this program.
+    /// A subcommand of this program; the rest as for `Bench`.
     Anchor,
-    /// The Java program.
+    /// The Java program; the rest as for `Bench`.
     Redisson,
 }
 
@@ -75,8 +87,20 @@ impl Measurement {
             on,
             by,
             words,
+            settings: &[],
+            store: None,
             warm_up_seconds_min: 0.0,
         }
+    }
+
+    const fn set(mut self, settings: &'static [(&'static str, &'static str)]) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    const fn stored_by(mut self, store: Store) -> Self {
+        self.store = Some(store);
+        self
     }
 
     const fn warmed_up(mut self, seconds: f64) -> Self {
@@ -93,22 +117,23 @@ impl Measurement {
         match (self.on, self.by) {
             (Target::Etcd, _) => Some("etcd"),
             (_, Driver::Redisson) => Some("redisson"),
-            _ => None,
+            _ => self.store.map(|store| store.name),
         }
     }
 
     /// What a crash loses, of what it does its work on.
-    pub(super) fn durability(&self) -> &'static str {
+    pub(super) fn durability(&self) -> String {
+        let store = self.store.map_or("Redis", |store| store.title);
         match self.on {
-            Target::Coordinator | Target::Redis => "Redis without fsync",
-            Target::Embedded => "memory",
-            Target::Bare => "nothing kept",
-            Target::Etcd => "etcd, data on tmpfs",
+            Target::Coordinator | Target::Redis => format!("{store} without fsync"),
+            Target::Embedded => "memory".to_owned(),
+            Target::Bare => "nothing kept".to_owned(),
+            Target::Etcd => "etcd, data on tmpfs".to_owned(),
         }
     }
 }
 
-use Driver::{Anchor, Bench, Blocked, Redisson, Watch};
+use Driver::{Anchor, Batch, Bench, Blocked, Redisson, Watch};
 use Target::{Bare, Coordinator, Embedded, Etcd, Redis};
 
 /// All of them. What is compared stands next to each other, so that it meets the same weather on
@@ -129,11 +154,11 @@ pub(super) const ALL: &[Measurement] = &[
         "uncontended --in-flight 64",
     ),
     Measurement::new(
-        "raw-64",
-        "the same scripts on Redis, no service, 64 in flight",
+        "rslock-64",
+        "rslock, lock and unlock, 64 in flight",
         Redis,
         Anchor,
-        "raw --in-flight 64",
+        "rslock --in-flight 64",
     ),
     Measurement::new(
         "frames-64",
@@ -143,18 +168,19 @@ pub(super) const ALL: &[Measurement] = &[
         "uncontended --frames --in-flight 64",
     ),
     Measurement::new(
+        "native-frames-64",
+        "`TryAcquire` and `Release`, native commands, frames, 64 in flight",
+        Coordinator,
+        Bench,
+        "uncontended --frames --in-flight 64",
+    )
+    .set(NATIVE),
+    Measurement::new(
         "bare-frames-64",
         "the bare server, frames, 64 in flight",
         Bare,
         Bench,
         "uncontended --frames --in-flight 64",
-    ),
-    Measurement::new(
-        "raw-frames-64",
-        "the same scripts on Redis as for frames, no service, 64 in flight",
-        Redis,
-        Anchor,
-        "raw --frames --in-flight 64",
     ),
     Measurement::new(
         "embedded-64",
@@ -178,19 +204,20 @@ pub(super) const ALL: &[Measurement] = &[
         "uncontended --in-flight 256",
     ),
     Measurement::new(
-        "raw-256",
-        "the same scripts on Redis, no service, 256 in flight",
-        Redis,
-        Anchor,
-        "raw --in-flight 256",
-    ),
-    Measurement::new(
         "frames-256",
         "`TryAcquire` and `Release`, frames, 256 in flight",
         Coordinator,
         Bench,
         "uncontended --frames --in-flight 256",
     ),
+    Measurement::new(
+        "native-frames-256",
+        "`TryAcquire` and `Release`, native commands, frames, 256 in flight",
+        Coordinator,
+        Bench,
+        "uncontended --frames --in-flight 256",
+    )
+    .set(NATIVE),
     Measurement::new(
         "bare-frames-256",
         "the bare server, frames, 256 in flight",
@@ -199,19 +226,46 @@ pub(super) const ALL: &[Measurement] = &[
         "uncontended --frames --in-flight 256",
     ),
     Measurement::new(
-        "raw-frames-256",
-        "the same scripts on Redis as for frames, no service, 256 in flight",
-        Redis,
-        Anchor,
-        "raw --frames --in-flight 256",
-    ),
-    Measurement::new(
         "rslock-256",
         "rslock, lock and unlock, 256 in flight",
         Redis,
         Anchor,
         "rslock --in-flight 256",
     ),
+    Measurement::new(
+        "native-frames-256-redis-8",
+        "`TryAcquire` and `Release`, native commands, frames, 256 in flight",
+        Coordinator,
+        Bench,
+        "uncontended --frames --in-flight 256",
+    )
+    .set(NATIVE)
+    .stored_by(REDIS_8),
+    Measurement::new(
+        "rslock-256-redis-8",
+        "rslock, lock and unlock, 256 in flight",
+        Redis,
+        Anchor,
+        "rslock --in-flight 256",
+    )
+    .stored_by(REDIS_8),
+    Measurement::new(
+        "native-frames-256-valkey-9",
+        "`TryAcquire` and `Release`, native commands, frames, 256 in flight",
+        Coordinator,
+        Bench,
+        "uncontended --frames --in-flight 256",
+    )
+    .set(NATIVE)
+    .stored_by(VALKEY_9),
+    Measurement::new(
+        "rslock-256-valkey-9",
+        "rslock, lock and unlock, 256 in flight",
+        Redis,
+        Anchor,
+        "rslock --in-flight 256",
+    )
+    .stored_by(VALKEY_9),
     Measurement::new(
         "rpc-1",
         "`TryAcquire` and `Release`, RPCs, one caller",
@@ -227,11 +281,11 @@ pub(super) const ALL: &[Measurement] = &[
         "uncontended --in-flight 1",
     ),
     Measurement::new(
-        "raw-1",
-        "the same scripts on Redis, no service, one caller",
+        "rslock-1",
+        "rslock, lock and unlock, one caller",
         Redis,
         Anchor,
-        "raw --in-flight 1",
+        "rslock --in-flight 1",
     ),
     Measurement::new(
         "handover-64",
@@ -255,6 +309,14 @@ pub(super) const ALL: &[Measurement] = &[
         Bench,
         "handover --frames --in-flight 64 --threads 1",
     ),
+    Measurement::new(
+        "native-handover-frames-64",
+        "one lock, 64 waiters, native commands, frames",
+        Coordinator,
+        Bench,
+        "handover --frames --in-flight 64 --threads 1",
+    )
+    .set(NATIVE),
     Measurement::new(
         "etcd-hot-64",
         "etcd v3lock, one lock, 64 waiters",
@@ -296,7 +358,7 @@ pub(super) const ALL: &[Measurement] = &[
         "churn",
         "10,000 sessions: open, one grant, close",
         Coordinator,
-        Bench,
+        Batch,
         "churn --names 10000",
     ),
     Measurement::new("watch", "watched grants", Coordinator, Watch, "watch"),
@@ -306,7 +368,8 @@ pub(super) const ALL: &[Measurement] = &[
         Coordinator,
         Blocked,
         "waiters",
-    ),
+    )
+    .set(CROWD),
     Measurement::new(
         "bare-blocked",
         "idle streams of the bare server",
@@ -317,24 +380,5 @@ pub(super) const ALL: &[Measurement] = &[
 ];
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn no_two_have_the_same_name() {
-        let names: BTreeSet<_> = ALL.iter().map(|it| it.name).collect();
-        assert_eq!(names.len(), ALL.len());
-    }
-
-    #[test]
-    fn what_needs_something_special_says_so() {
-        let needing = |what| {
-            let names = ALL.iter().filter(|it| it.needs() == Some(what));
-            names.map(|it| it.name).collect::<Vec<_>>()
-        };
-        assert_eq!(needing("etcd"), ["etcd-hot-64", "etcd-64"]);
-        assert_eq!(needing("redisson"), ["redisson-hot-64", "redisson-64"]);
-    }
-}
+#[path = "measurements_tests.rs"]
+mod tests;

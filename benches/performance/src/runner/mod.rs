@@ -4,6 +4,7 @@
 //! - [`measurements`]: what is measured, [`measure`] how one is, on [`servers`] that are each a
 //!   [`process`], seen by [`sampler`];
 //! - [`results`]: what is kept; [`statistics`]: what several rounds came to;
+//! - [`sizing`]: what one coordinator carries;
 //! - [`reach`]: the ratios and their goals; [`document`]: what people read, in its [`format`], with
 //!   the [`machine`].
 
@@ -17,6 +18,7 @@ mod reach;
 mod results;
 mod sampler;
 mod servers;
+mod sizing;
 mod statistics;
 
 use std::{
@@ -38,6 +40,7 @@ pub(crate) use self::{
     measure::printed,
     process::{Server, free_port},
     servers::{Programs, in_path},
+    sizing::size,
 };
 use crate::args::RunArgs;
 

@@ -17,10 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at something that should happen.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Fields of `/proc/<pid>/stat`, counted from the one behind the program's name.
-const STAT_USER_TICKS: usize = 11;
-const STAT_SYSTEM_TICKS: usize = 12;
-
 /// The second field of `/proc/<pid>/statm`.
 const STATM_RESIDENT_PAGES: usize = 1;
 
@@ -90,7 +86,7 @@ impl Server {
 
     /// What it uses.
     pub(super) fn usage(&self) -> Usage {
-        Usage { pid: self.pid }
+        Usage::of(self.pid)
     }
 
     /// Its number.
@@ -120,12 +116,22 @@ pub(crate) async fn free_port() -> anyhow::Result<u16> {
 // === impl Usage ===
 
 impl Usage {
-    /// Seconds of processor time since it started, of all its threads.
+    pub(super) fn of(pid: u32) -> Self {
+        Self { pid }
+    }
+
+    /// Seconds of processor time of the threads that it has. The times of the whole process, in
+    /// `stat`, are too coarse for a measurement of a second.
     pub(super) fn processor_seconds(self) -> anyhow::Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
-        let ticks = processor_ticks(&stat).context("the kernel tells no times")?;
-        let per_second = sysconf(SysconfVar::CLK_TCK)?.context("no clock ticks")?;
-        Ok(float(ticks) / float(per_second.try_into()?))
+        let mut nanoseconds = 0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.pid))? {
+            // A thread that ends meanwhile takes its file along.
+            if let Ok(schedstat) = fs::read_to_string(thread?.path().join("schedstat")) {
+                nanoseconds += nanoseconds_run(&schedstat).context("no time in schedstat")?;
+            }
+        }
+        ensure!(nanoseconds > 0, "the kernel tells no times of threads");
+        Ok(float(nanoseconds) / 1e9)
     }
 
     /// Bytes of its memory that are in the machine's.
@@ -137,13 +143,9 @@ impl Usage {
     }
 }
 
-/// The name of the program, which may contain anything, is in parentheses.
-fn processor_ticks(stat: &str) -> Option<u64> {
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = behind_name.split_whitespace().collect();
-    let user: u64 = fields.get(STAT_USER_TICKS)?.parse().ok()?;
-    let system: u64 = fields.get(STAT_SYSTEM_TICKS)?.parse().ok()?;
-    Some(user + system)
+/// The first field of `/proc/<pid>/task/<tid>/schedstat`.
+fn nanoseconds_run(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().next()?.parse().ok()
 }
 
 fn resident_pages(statm: &str) -> Option<u64> {
@@ -161,10 +163,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_stand_behind_a_name_with_anything_in_it() {
-        let stat = "42 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 9 0 100";
-        assert_eq!(processor_ticks(stat), Some(300));
-        assert_eq!(processor_ticks("42 (a) S 1"), None);
+    fn the_time_that_a_thread_ran_is_the_first_one() {
+        assert_eq!(nanoseconds_run("3476635 19374013 106\n"), Some(3_476_635));
+        assert_eq!(nanoseconds_run(""), None);
     }
 
     #[test]
@@ -175,10 +176,8 @@ mod tests {
 
     #[test]
     fn this_process_uses_something() {
-        let own = Usage {
-            pid: std::process::id(),
-        };
+        let own = Usage::of(std::process::id());
         assert!(own.resident_bytes().unwrap() > 100_000.0);
-        assert!(own.processor_seconds().unwrap() >= 0.0);
+        assert!(own.processor_seconds().unwrap() > 0.0);
     }
 }

@@ -6,6 +6,14 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// What is counted in a second, the most telling first, and how it is called.
+pub(super) const RATES: [(&str, &str); 4] = [
+    ("/per_second/handovers", "hand-overs"),
+    ("/per_second/sessions", "sessions"),
+    ("/operations_per_second", "operations"),
+    ("/watched/renewals", "renewals in all"),
+];
+
 /// A whole run.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Results {
@@ -51,6 +59,12 @@ pub(super) struct Round(pub(super) BTreeMap<String, Outcome>);
 pub(super) enum Outcome {
     Measured(Value),
     Failed(String),
+}
+
+/// The most telling rate of what a measurement printed, and what is counted.
+pub(super) fn rate_of(printed: &Value) -> Option<(f64, &'static str)> {
+    let mut rates = RATES.into_iter();
+    rates.find_map(|(pointer, unit)| Some((printed.pointer(pointer)?.as_f64()?, unit)))
 }
 
 // === impl Results ===

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use redis::{Client, aio::MultiplexedConnection, cmd};
 use serde::Serialize;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::process::{Usage, float};
 
@@ -87,6 +87,22 @@ impl Sampler {
     }
 }
 
+/// The share of a core that a server uses between two times, in seconds from now. There is no look
+/// in between, because it would take time from what is measured.
+pub(super) async fn processor_share(usage: Usage, [from, to]: [f64; 2]) -> anyhow::Result<f64> {
+    let mut sampler = Sampler::new(usage, None).await?;
+    let begun = sampler.begun;
+    sleep_until(begun + Duration::from_secs_f64(from)).await;
+    let first = sampler.look().await?;
+    sleep_until(begun + Duration::from_secs_f64(to)).await;
+    let last = sampler.look().await?;
+    Ok(share(&first, &last))
+}
+
+fn share(first: &Sample, last: &Sample) -> f64 {
+    (last.processor_seconds - first.processor_seconds) / (last.at - first.at)
+}
+
 /// How often Redis has executed a command, also in scripts.
 fn calls(stats: &str, command: &str) -> u64 {
     let prefix = format!("cmdstat_{command}:calls=");
@@ -124,7 +140,7 @@ pub(super) fn watched(samples: &[Sample], held: u64) -> anyhow::Result<Watched> 
         seconds,
         renewals,
         commands_per_renewal: commands / renewals,
-        processor_share: (last.processor_seconds - first.processor_seconds) / seconds,
+        processor_share: share(first, last),
     })
 }
 
@@ -178,6 +194,26 @@ mod tests {
         assert!((watched.renewals - 100.0).abs() < 1e-9);
         assert!((watched.commands_per_renewal - 0.02).abs() < 1e-9);
         assert!((watched.processor_share - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_share_is_that_of_the_time_between_two_looks() {
+        let sample = |at, processor_seconds| Sample {
+            at,
+            processor_seconds,
+            ..Sample::default()
+        };
+        assert!((share(&sample(1.0, 7.0), &sample(5.0, 8.0)) - 0.25).abs() < 1e-9);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_idle_uses_next_to_nothing() {
+        let mut command = tokio::process::Command::new("sleep");
+        let mut idle = command.arg("60").kill_on_drop(true).spawn().unwrap();
+        let usage = Usage::of(idle.id().unwrap());
+        let share = processor_share(usage, [0.02, 0.2]).await.unwrap();
+        assert!((0.0..0.5).contains(&share), "{share}");
+        idle.kill().await.unwrap();
     }
 
     #[test]

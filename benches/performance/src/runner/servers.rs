@@ -2,6 +2,7 @@
 //! left.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsStr,
     path::{Path, PathBuf},
@@ -19,6 +20,31 @@ const MEMORY: &str = "/dev/shm";
 /// What etcd calls itself.
 const ETCD_MEMBER: &str = "bench";
 
+/// What runs instead of the Redis of PATH.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Store {
+    /// In the file of results.
+    pub(super) name: &'static str,
+    /// For people.
+    pub(super) title: &'static str,
+    /// The environment variable with the folder of its `redis-server`.
+    pub(super) variable: &'static str,
+}
+
+pub(super) const REDIS_8: Store = Store {
+    name: "redis-8",
+    title: "Redis 8",
+    variable: "BENCH_REDIS_8",
+};
+
+pub(super) const VALKEY_9: Store = Store {
+    name: "valkey-9",
+    title: "Valkey 9",
+    variable: "BENCH_VALKEY_9",
+};
+
+pub(super) const OTHER_STORES: [Store; 2] = [REDIS_8, VALKEY_9];
+
 /// The programs of this run.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
@@ -27,6 +53,8 @@ pub(crate) struct Programs {
     /// This program.
     pub(crate) own: PathBuf,
     pub(super) redis: PathBuf,
+    /// Servers besides that, by the name of the store.
+    pub(super) other_stores: BTreeMap<&'static str, PathBuf>,
     pub(super) etcd: Option<PathBuf>,
     /// The folder with the Java program that uses Redisson, and Java.
     pub(super) redisson: Option<(PathBuf, PathBuf)>,
@@ -54,6 +82,16 @@ impl Programs {
             .context("redis-server is missing: scripts/install-test-tools installs it")?;
         let mut missing = Vec::new();
         let mut miss = |name: &str, why: &str| missing.push((name.to_owned(), why.to_owned()));
+        let mut other_stores = BTreeMap::new();
+        for store in OTHER_STORES {
+            let folder = env::var_os(store.variable).map(PathBuf::from);
+            let server = folder.map(|folder| folder.join("redis-server"));
+            if let Some(server) = server.filter(|server| server.is_file()) {
+                other_stores.insert(store.name, server);
+            } else {
+                miss(store.name, "its wheel is not installed");
+            }
+        }
         let mut etcd = in_path("etcd");
         if etcd.is_none() {
             miss("etcd", "etcd-server is not installed");
@@ -73,6 +111,7 @@ impl Programs {
             coordinator,
             own,
             redis,
+            other_stores,
             etcd,
             redisson,
         };
@@ -81,9 +120,21 @@ impl Programs {
 
     /// A Redis that writes nothing to a disk.
     pub(crate) async fn redis(&self) -> anyhow::Result<InFolder> {
+        self.store(None).await
+    }
+
+    /// The same, or another store instead.
+    pub(super) async fn store(&self, other: Option<Store>) -> anyhow::Result<InFolder> {
+        let program = match other {
+            None => &self.redis,
+            Some(store) => {
+                let server = self.other_stores.get(store.name);
+                server.with_context(|| format!("{} is not installed", store.title))?
+            }
+        };
         let folder = TempDir::new()?;
         let port = free_port().await?;
-        let mut command = Command::new(&self.redis);
+        let mut command = Command::new(program);
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--save", "", "--appendonly", "no"])
