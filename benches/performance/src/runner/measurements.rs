@@ -281,6 +281,13 @@ pub(super) const ALL: &[Measurement] = &[
         "uncontended --in-flight 1",
     ),
     Measurement::new(
+        "bare-frames-1",
+        "the bare server, frames, one caller",
+        Bare,
+        Bench,
+        "uncontended --frames --in-flight 1",
+    ),
+    Measurement::new(
         "rslock-1",
         "rslock, lock and unlock, one caller",
         Redis,

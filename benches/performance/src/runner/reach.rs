@@ -183,6 +183,18 @@ pub(super) const ROWS: &[Row] = &[
     )
     .with("redisson"),
     Row::new(
+        "for information: time of such a hand-over, against bare frames + rslock, one caller",
+        Goal::None,
+        SAME,
+        |round| {
+            let p50 = |name, what| round.number(name, what);
+            let bare = p50("bare-frames-1", "/latency_us/try_acquire/p50")?;
+            let rslock = p50("rslock-1", "/latency_us/acquire/p50")?;
+            let handovers = round.number("native-handover-frames-64", HANDOVERS)?;
+            Some(1e6 / handovers / (bare + rslock))
+        },
+    ),
+    Row::new(
         "p99 against p50 of the wait, 64 waiters, as frames",
         Goal::AtMost(3.0),
         SAME,
