@@ -3,9 +3,9 @@
 mod args;
 mod own;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
-use lockkeeper_base::{busy_poll, threads};
+use lockkeeper_base::{busy_poll, tasks::spawn_detached, threads};
 use lockkeeper_cli::{self as cli, exit, output::Format};
 use lockkeeper_server::{self as server, config, telemetry};
 use tokio::runtime::{Builder, Runtime};
@@ -79,11 +79,8 @@ fn serve(args: &ServeArgs) -> ExitCode {
     if args.print_config {
         return printed(&settings.to_redacted_toml());
     }
-    if let Err(error) = lockkeeper_allocator::give_memory_back() {
-        cli::say(&format!("cannot start a thread: {error}"));
-        return exit::INTERNAL.into();
-    }
     on_runtime(runtime(&settings.server), async {
+        spawn_detached("allocator", give_memory_back());
         let sending = match telemetry::init(&settings.log, &settings.audit, &settings.telemetry) {
             Ok(sending) => sending,
             Err(error) => {
@@ -119,8 +116,18 @@ fn runtime(server: &config::Server) -> Builder {
         // batch, the store would wait for this thread, and then this thread for the store.
         builder.max_io_events_per_tick(1);
         busy_poll::install(&mut builder, server.busy_poll);
+    } else {
+        builder.on_thread_park(lockkeeper_allocator::give_memory_back);
     }
     builder
+}
+
+/// What a thread does for itself when it parks, if there are several.
+async fn give_memory_back() {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        lockkeeper_allocator::give_memory_back();
+    }
 }
 
 fn on_runtime(mut builder: Builder, work: impl Future<Output = ExitCode>) -> ExitCode {

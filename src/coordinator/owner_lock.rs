@@ -2,7 +2,13 @@
 //! in order of arrival, so that the owner's holds are always known. (The `lockable` crate has no
 //! owned guard for its pool, and an owner lock must outlive the call that took it.)
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use dashmap::{DashMap, Entry};
 use foldhash::fast::RandomState;
@@ -15,11 +21,17 @@ type Key = (LockName, Arc<str>);
 
 type Queue = VecDeque<oneshot::Sender<OwnerLock>>;
 
+/// Room for this many owner locks is kept when none is taken.
+const ROOM_KEPT: usize = 1024;
+
 /// The owner locks of one coordinator.
 #[derive(Debug)]
 pub(crate) struct OwnerLocks {
     /// The calls that wait for each owner lock.
     taken: DashMap<Key, Queue, RandomState>,
+    count: AtomicUsize,
+    /// The largest count since there was room for few.
+    most: AtomicUsize,
 }
 
 /// An owner lock, held until dropped.
@@ -34,8 +46,26 @@ pub(crate) struct OwnerLock {
 
 impl OwnerLocks {
     pub(crate) fn new() -> Arc<Self> {
-        let taken = DashMap::default();
-        Arc::new(Self { taken })
+        Arc::new(Self {
+            taken: DashMap::default(),
+            count: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        })
+    }
+
+    fn added(&self) {
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(count, Ordering::Relaxed);
+    }
+
+    /// Gives back the room for many once none is left: all grants of many sessions may have ended
+    /// at once.
+    fn removed(&self) {
+        let was_last = self.count.fetch_sub(1, Ordering::Relaxed) == 1;
+        if was_last && self.most.load(Ordering::Relaxed) > ROOM_KEPT {
+            self.most.store(0, Ordering::Relaxed);
+            self.taken.shrink_to_fit();
+        }
     }
 
     /// Waits for the owner lock. May be dropped at any instant.
@@ -43,7 +73,8 @@ impl OwnerLocks {
         let key = (name.clone(), owner.shared_field());
         let next = match self.taken.entry(key.clone()) {
             Entry::Vacant(free) => {
-                free.insert(Queue::new());
+                let _entry = free.insert(Queue::new());
+                self.added();
                 return OwnerLock {
                     owner_locks: Arc::clone(self),
                     key: Some(key),
@@ -74,6 +105,7 @@ impl Drop for OwnerLock {
             };
             let Some(next) = taken.get_mut().pop_front() else {
                 taken.remove();
+                self.owner_locks.removed();
                 return;
             };
             // The next holder may drop its lock at once, which looks here again.
@@ -116,5 +148,20 @@ mod tests {
         assert!(owner_locks.take(&name, &owner).now_or_never().is_none());
         drop(second);
         assert!(owner_locks.taken.is_empty());
+    }
+
+    #[test]
+    fn the_room_for_many_is_given_back_when_none_is_left() {
+        let owner_locks = OwnerLocks::new();
+        let owner = Owner::sessionless("o", &limits()).unwrap();
+        let take = |number: usize| {
+            let name = LockName::parse(&number.to_string(), &limits()).unwrap();
+            owner_locks.take(&name, &owner).now_or_never().unwrap()
+        };
+        let mut taken: Vec<_> = (0..10 * ROOM_KEPT).map(take).collect();
+        taken.truncate(1);
+        assert!(owner_locks.taken.capacity() >= 10 * ROOM_KEPT);
+        drop(taken);
+        assert!(owner_locks.taken.capacity() < ROOM_KEPT);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb;
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::task::JoinHandle;
 use tonic::Status;
 
@@ -24,7 +25,9 @@ async fn resume(world: &World, faults: &Faults, sessions: usize, delay: Duration
     }
     faults.set_answer_delay(delay);
     let resuming = opened.into_iter().map(|(mut client, session)| {
-        tokio::spawn(async move { client.resume(&session.opened, Vec::new()).await })
+        spawn_detached("resume", async move {
+            client.resume(&session.opened, Vec::new()).await
+        })
     });
     let resuming = resuming.collect();
     eventually("all turns are taken", || async {

@@ -19,6 +19,9 @@ use crate::{
 /// Minimum interval between sweeps of sessions without a grant that make room for new ones.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Room for this many sessions is always kept.
+const ROOM_KEPT: usize = 1024;
+
 /// The session registry.
 #[derive(Debug)]
 pub(crate) struct Sessions {
@@ -79,6 +82,11 @@ impl Sessions {
             .is_some_and(|known| Arc::ptr_eq(known, session))
         {
             by_id.remove(&session.id);
+            // All sessions may end at once.
+            if by_id.capacity() > 2 * ROOM_KEPT && by_id.len() < by_id.capacity() / 8 {
+                let room = (2 * by_id.len()).max(ROOM_KEPT);
+                by_id.shrink_to(room);
+            }
             self.ended(session);
         }
     }
