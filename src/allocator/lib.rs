@@ -21,8 +21,8 @@ thread_local! {
 }
 
 /// Gives the calling thread's free memory back to the system, if it has not done so for 10 s. The
-/// allocator does so only while the thread allocates, so one that has become idle would keep what it
-/// needed while it was busy. Each thread has memory of its own, so each has to call this.
+/// allocator does so only while the thread allocates, so one that has become idle would keep what
+/// it needed while it was busy. Each thread has memory of its own, so each has to call this.
 pub fn give_memory_back() {
     let last = LAST.get();
     let is_due = last.is_some_and(|last| last.elapsed() >= INTERVAL);

@@ -10,7 +10,10 @@ use lockkeeper_access::Account;
 use lockkeeper_store::script::{
     CallError, Mode, Moved, Note, Ownership, PermitId, PermitRenewal, Renewal,
 };
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::SemaphorePermit,
+    time::{Instant, timeout},
+};
 
 use crate::{
     coordinator::Coordinator,
@@ -103,11 +106,7 @@ impl Coordinator {
         let secrets = &core.config.session_secrets;
         let (claims, issue) = Claims::verify(resume_token, secrets, (id, whose), limits)
             .ok_or(Error::ResumeTokenInvalid)?;
-        let turn = timeout(claims.lease / 2, core.resumes.acquire()).await;
-        let _turn = turn.map_err(|_elapsed| {
-            let why = "too many sessions are resumed at once; resume again";
-            CallError::Unavailable(why.to_owned())
-        })?;
+        let _turn = core.turn_to_resume(claims.lease).await?;
         let is_fresh = core.is_fresh(id, issue)?;
         if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
@@ -165,6 +164,17 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
+    /// Waits for the turn of a session with this lease. An error if it comes too late for what the
+    /// session holds.
+    async fn turn_to_resume(&self, lease: Duration) -> Result<SemaphorePermit<'_>, CallError> {
+        let turn = timeout(lease / 2, self.resumes.acquire()).await;
+        let turn = turn.ok().and_then(Result::ok);
+        turn.ok_or_else(|| {
+            let why = "too many sessions are resumed at once; resume again";
+            CallError::Unavailable(why.to_owned())
+        })
+    }
+
     /// Counts a resume, and tells of it if another coordinator may have the session, too: it is new
     /// here, or its token is from elsewhere.
     fn count_resume(self: &Arc<Self>, session: &Session, issue: Option<Issue>, is_new: bool) {
