@@ -43,6 +43,7 @@ mod reentrant;
 mod replicas;
 mod resume_tokens;
 mod session;
+mod shown;
 mod tickets;
 mod waiting;
 mod watchdog;
