@@ -1,8 +1,13 @@
 //! What a coordinator shows to those that run it: its sessions, its waits, deadlocks, what happened
 //! last, and whether it is ready.
 
+use std::collections::{HashMap, HashSet};
+
 use lockkeeper_api::pb::{self, session_request::Request};
-use lockkeeper_coordinator::{Coordinator, LockSeen, NameKind, SessionShown, Standing, What};
+use lockkeeper_coordinator::{
+    Coordinator, Error, LockName, LockSeen, Mode, NameKind, Owner, Ownership, Renew, SessionId,
+    SessionShown, Standing, What,
+};
 use lockkeeper_store::host::HostError;
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
@@ -62,6 +67,55 @@ async fn a_session_is_shown_with_what_it_holds_and_what_it_waits_for() {
     assert_eq!(names(&other.holdings), [("held", &What::Granted)]);
     assert_eq!(names(&other.waits), [("a", &What::WaitBegan)]);
     assert!(coordinator.session("nobody's").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn holders_of_some_names_in_some_sessions_are_shown() {
+    let (world, mut client) = World::with_client().await;
+    let coordinator = world.coordinator(0);
+    let (mut ci, mut cd) = (open(&mut client, "ci").await, open(&mut client, "cd").await);
+    ci.acquire_as("a", "job").await;
+    ci.acquire("ab").await;
+    cd.acquire("b").await;
+    let digest = shown(coordinator, "ci").seen.digest;
+    let names = ["a", "b"].map(|it| LockName::parse(it, coordinator.limits()).unwrap());
+    let wanted = HashMap::from([(digest.clone(), HashSet::from(names))]);
+    let here = coordinator.holders_here(&wanted);
+    let [holder] = here.as_slice() else {
+        panic!("{here:?}")
+    };
+    assert_eq!((holder.name.public(), &*holder.owner.label), ("a", "job"));
+    assert_eq!(
+        (&*holder.client_name, &holder.session_digest),
+        ("ci", &digest)
+    );
+    assert_eq!(coordinator.client_name(&holder.owner), "ci");
+    let elsewhere = Owner::sessionless("job", coordinator.limits()).unwrap();
+    assert_eq!(coordinator.client_name(&elsewhere), "");
+    assert!(coordinator.holders_here(&HashMap::new()).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_owner_without_a_hold_is_told_of_the_lock() {
+    let (world, mut client, session) = World::with_session().await;
+    let coordinator = world.coordinator(0);
+    let limits = coordinator.limits();
+    let id = SessionId::parse(&session.id()).unwrap();
+    let renew = Renew {
+        name: LockName::parse("a", limits).unwrap(),
+        mode: Mode::Exclusive,
+        owner: Owner::in_session(id, "", limits).unwrap(),
+        lease: None,
+    };
+    let why = async || match coordinator.renew(renew.clone()).await {
+        Err(Error::NotOwner(ownership)) => ownership,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why().await, Ownership::NeverHeld);
+    client.try_acquire("a", "x", secs(60)).await.unwrap();
+    assert_eq!(why().await, Ownership::HeldByAnother);
+    client.release("a", "x").await.unwrap();
+    assert_eq!(why().await, Ownership::Expired);
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,6 +250,9 @@ async fn what_happened_last_is_kept_with_the_client_names_of_ended_sessions() {
         (&second.event.what, &*second.client_name),
         (&What::Released, "ci")
     );
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    let age = now.checked_sub(u128::from(newest.unix_millis));
+    assert!(age.is_some_and(|age| age < 600_000), "{age:?}");
     session.close().await.unwrap();
     eventually("the session has ended", || async {
         coordinator.load().sessions == 0
@@ -210,6 +267,8 @@ async fn a_coordinator_is_ready_if_its_store_answers_and_takes_writes() {
     let (faults, world) = World::faulty();
     let coordinator = world.coordinator(0);
     assert_eq!(coordinator.default_lease(), secs(30));
+    tokio::time::sleep(secs(5)).await;
+    assert_eq!(coordinator.up_for(), secs(5));
     assert_eq!(coordinator.ready().await, Ok(()));
     let rejected = |code: &str| HostError::Rejected {
         code: code.to_owned(),
