@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use lockkeeper_store::script::{CallError, Mode, Note};
 use tokio::time::Instant;
 
-use super::{LEASE, MILLI, RENEWED_AFTER, SECOND, Table};
+use super::{LEASE, MILLI, SECOND, Table};
 use crate::{
     error::{Error, Limit},
     events::What,
@@ -218,7 +218,7 @@ async fn a_watched_grant_is_renewed_as_before_after_the_release_of_one_hold() {
     let key = GrantKey::of(&table.take(grant).0);
     tokio::time::advance(SECOND).await;
     table.session.set_holds(&table.deadlines, &key, 1, None);
-    assert_eq!(table.until_due().await.0, RENEWED_AFTER - SECOND);
+    assert_eq!(table.until_due().await.0, MILLI * 8900);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockkeeper_store::script::Mode;
 use tokio::time::Instant;
 
-use super::{LEASE, RENEWED_AFTER, SECOND, Table, name};
+use super::{LEASE, MILLI, SECOND, Table, name};
 use crate::{
     error::Error,
     events::What,
@@ -74,7 +74,11 @@ async fn some_permits_are_given_back_and_the_rest_is_renewed_when_it_was_due() {
     assert_eq!(table.told().unwrap().0, What::Granted);
     tokio::time::advance(SECOND).await;
     let session = table.session.clone();
-    session.drop_permits(&table.deadlines, &[grant.clone()], &[[1; 16], [2; 16]]);
+    session.drop_permits(
+        &table.deadlines,
+        std::slice::from_ref(&grant),
+        &[[1; 16], [2; 16]],
+    );
     assert_eq!(table.told(), Some((What::Released, "s".to_owned(), 3)));
     assert_eq!(table.counted(), 3);
     let rest = session.permits_of(&name("s"), &grant.owner, &[]);
@@ -83,7 +87,7 @@ async fn some_permits_are_given_back_and_the_rest_is_renewed_when_it_was_due() {
     assert_eq!(rest[0].safe_until, grant.safe_until);
     let key = GrantKey::of_permits(&rest[0]);
     assert_eq!(table.deadlines.len(), 1);
-    assert_eq!(table.until_due().await, (RENEWED_AFTER - SECOND, Some(key)));
+    assert_eq!(table.until_due().await, (MILLI * 8900, Some(key)));
     session.drop_permits(&table.deadlines, &rest, &[]);
     assert_eq!(table.told(), Some((What::Released, "s".to_owned(), 0)));
     assert_eq!((table.counted(), table.deadlines.len()), (0, 0));

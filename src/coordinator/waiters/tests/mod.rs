@@ -1,5 +1,6 @@
 //! The lines of one coordinator by themselves. The store has nothing but their channels.
 
+mod handed_on;
 mod joining;
 mod told;
 mod woken;
