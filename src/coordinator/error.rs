@@ -164,3 +164,80 @@ fn describe(ownership: Ownership) -> &'static str {
         Ownership::HeldInAnotherMode => "the caller holds it in another mode",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::tests::limits;
+
+    #[test]
+    fn an_error_says_what_is_wrong() {
+        let name = LockName::parse("a", &limits()).unwrap();
+        let rows = [
+            (
+                Error::NotOwner(Ownership::HeldByAnother),
+                "not the owner: another owner holds it",
+            ),
+            (
+                Error::NotOwner(Ownership::Expired),
+                "not the owner: its lease has expired, it was released, or it never held it",
+            ),
+            (
+                Error::NotOwner(Ownership::NeverHeld),
+                "not the owner: no grant of it is known",
+            ),
+            (
+                Error::NotOwner(Ownership::HeldInAnotherMode),
+                "not the owner: the caller holds it in another mode",
+            ),
+            (
+                Error::LimitReached(Limit::WaitersPerLock),
+                "waiters_per_lock_max is reached",
+            ),
+            (
+                Error::TicketRefused(TicketRefused::Expired),
+                "the ticket is refused: its time is over",
+            ),
+            (
+                Error::TicketRefused(TicketRefused::Over),
+                "the ticket is refused: the grant has ended, or was handed over",
+            ),
+            (
+                Error::Store(CallError::WrongKind).of(&name),
+                "a: the key is used for another kind of lock, or for something else",
+            ),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(error.to_string(), expected);
+        }
+        let refused = [TicketRefused::Invalid, TicketRefused::Unfit].map(TicketRefused::describe);
+        assert!(refused[0].contains("session.secret") && refused[1].contains("EXCLUSIVE"));
+    }
+
+    #[test]
+    fn a_caller_of_several_locks_learns_which_one_it_cannot_have() {
+        let name = LockName::parse("a", &limits()).unwrap();
+        let of = |error| Error::Store(error).of(&name);
+        for error in [
+            CallError::WrongKind,
+            CallError::SelfDeadlock,
+            CallError::CounterOutOfRange,
+        ] {
+            assert_eq!(of(error.clone()), Error::StoreOf(name.clone(), error));
+        }
+        let full = CallError::OutOfMemory;
+        assert_eq!(of(full.clone()), Error::Store(full));
+    }
+
+    #[test]
+    fn a_limit_of_the_store_is_a_limit_as_any_other() {
+        let rows = [
+            (StoreLimit::HoldersPerLock, Limit::HoldersPerLock),
+            (StoreLimit::PermitsPerName, Limit::PermitsPerName),
+        ];
+        for (of_store, limit) in rows {
+            let error = Error::from(CallError::LimitReached(of_store));
+            assert_eq!(error, Error::LimitReached(limit));
+        }
+    }
+}

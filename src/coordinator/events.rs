@@ -256,3 +256,75 @@ fn kind_of(mode: Mode) -> NameKind {
         Mode::Read | Mode::Write => NameKind::ReadWriteLock,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::types::{SessionId, tests::limits};
+
+    /// The history drops old events by the room that their texts take.
+    #[test]
+    fn an_event_takes_the_room_of_all_of_its_texts() {
+        let limits = limits();
+        let name = LockName::parse("0123456789", &limits).unwrap();
+        let owner = Owner::sessionless("job", &limits).unwrap();
+        let event = Event::of_lock(What::Granted, &name, Mode::Exclusive, &owner);
+        // The owner is there as its label and as its field.
+        assert_eq!(event.text_bytes(), 10 + 3 + 3);
+        let in_session = Owner::in_session(SessionId::random(), "job", &limits).unwrap();
+        let field = in_session.field().len();
+        let of_session = Event::of_wait(What::WaitBegan, &name, Goal::Permits, &in_session);
+        assert_eq!(of_session.text_bytes(), 10 + 3 + field);
+        let labels = [("team", "build"), ("host", "ci")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let noted = Event {
+            note: Some(Arc::new(Note {
+                reason: "deploys".to_owned(),
+                labels: BTreeMap::from(labels),
+            })),
+            ..event.clone()
+        };
+        assert_eq!(noted.text_bytes(), 16 + 7 + (4 + 5) + (4 + 2));
+        let lost = Event {
+            what: What::Lost(LostReason::ForceReleased {
+                reason: "it hangs".into(),
+                closed_until: None,
+                preempted: false,
+            }),
+            ..event
+        };
+        assert_eq!(lost.text_bytes(), 16 + 8);
+    }
+
+    #[test]
+    fn a_release_of_permits_is_about_a_semaphore() {
+        let limits = limits();
+        let name = LockName::parse("s", &limits).unwrap();
+        let owner = Owner::sessionless("job", &limits).unwrap();
+        let event = Event::of_permit_release(&name, &owner);
+        assert_eq!((event.what, event.holds), (What::Released, 0));
+        assert_eq!((event.kind, event.mode), (NameKind::Semaphore, None));
+    }
+
+    #[test]
+    fn the_kind_of_a_name_follows_from_what_is_wanted() {
+        let limits = limits();
+        let name = LockName::parse("a", &limits).unwrap();
+        let owner = Owner::sessionless("job", &limits).unwrap();
+        let of_lock = |mode| (Goal::Lock(mode), Some(mode));
+        let rows = [
+            (of_lock(Mode::Exclusive), NameKind::Lock),
+            (of_lock(Mode::Fair), NameKind::Lock),
+            (of_lock(Mode::Read), NameKind::ReadWriteLock),
+            (of_lock(Mode::Write), NameKind::ReadWriteLock),
+            ((Goal::Permits, None), NameKind::Semaphore),
+            ((Goal::Latch, None), NameKind::Latch),
+        ];
+        for ((goal, mode), kind) in rows {
+            let event = Event::of_wait(What::WaitBegan, &name, goal, &owner);
+            assert_eq!((event.kind, event.mode), (kind, mode));
+        }
+    }
+}

@@ -127,3 +127,69 @@ impl Coordinator {
             .into_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::Config,
+        testing::{config, start},
+        types::{Limits, tests::limits},
+    };
+
+    const NOW: u64 = 1_800_000_000;
+
+    fn text(address: &str, at: u64) -> String {
+        format!(r#"{{"address":"{address}","version":"1","at":{at}}}"#)
+    }
+
+    /// What a coordinator with this id says, signed as by this one.
+    fn signed(by: &Coordinator, id: &str, text: &str) -> String {
+        let secrets = by.session_secrets();
+        hex::encode(secrets.sign((PURPOSE, id), &by.payload(text)))
+    }
+
+    fn read(coordinator: &Coordinator, signature: &str, text: &str) -> Result<String, String> {
+        let said = [signature, " ", text].concat();
+        let read = coordinator.read("other", said.as_bytes());
+        read.map(|it| it.address).map_err(str::to_owned)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_is_believed_only_as_it_was_signed_and_for_the_same_names() {
+        let coordinator = start(config());
+        let (here, there) = (text("http://here", NOW), text("http://there", NOW));
+        let signature = signed(&coordinator, "other", &here);
+        let expected = Ok("http://here".to_owned());
+        assert_eq!(read(&coordinator, &signature, &here), expected);
+        let refused = Err("it has another session.secret".to_owned());
+        assert_eq!(read(&coordinator, &signature, &there), refused);
+        let of_third = signed(&coordinator, "third", &here);
+        assert_eq!(read(&coordinator, &of_third, &here), refused);
+        let elsewhere = start(Config {
+            limits: Limits {
+                key_prefix: "app:".into(),
+                ..limits()
+            },
+            ..config()
+        });
+        assert_eq!(read(&elsewhere, &signature, &here), refused);
+        assert!(read(&coordinator, "no digits", &here).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clocks_may_differ_by_a_minute() {
+        let coordinator = start(config());
+        let rows = [
+            (NOW - 61, false),
+            (NOW - 60, true),
+            (NOW + 60, true),
+            (NOW + 61, false),
+        ];
+        for (at, is_believed) in rows {
+            let text = text("http://here", at);
+            let signature = signed(&coordinator, "other", &text);
+            assert_eq!(read(&coordinator, &signature, &text).is_ok(), is_believed);
+        }
+    }
+}

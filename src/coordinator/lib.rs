@@ -129,3 +129,6 @@ pub use self::{
     why::{Cycle, Deadlocked, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
     yields::{RequestYield, YieldRequested},
 };
+
+#[cfg(test)]
+mod testing;

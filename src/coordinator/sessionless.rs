@@ -160,3 +160,7 @@ fn place(owner: &str) -> u64 {
 fn permit_key(name: &LockName, owner: &Owner, id: PermitId) -> Key {
     (name.clone(), owner.shared_field(), Slot::Permits(id))
 }
+
+#[cfg(test)]
+#[path = "sessionless_tests.rs"]
+mod tests;

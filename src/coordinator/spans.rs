@@ -98,3 +98,45 @@ fn kind(error: &Error) -> &'static str {
         _ => "refused",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_access::{Quota, QuotaReached};
+    use lockkeeper_store::script::{CallError, Ownership};
+
+    use super::*;
+    use crate::{
+        error::Limit,
+        lock::ticket::TicketRefused,
+        types::{Invalid, tests::limits},
+    };
+
+    /// Dashboards of traces group by these words.
+    #[test]
+    fn errors_are_of_few_kinds() {
+        let name = LockName::parse("a", &limits()).unwrap();
+        let (full, silent) = (Limit::Waiters, CallError::Unavailable(String::new()));
+        let rows = [
+            (Error::Invalid(Invalid::new("name", "why")), "invalid"),
+            (Error::NotOwner(Ownership::Expired), "not_owner"),
+            (Error::SessionNotFound, "session_not_found"),
+            (Error::SessionDetached, "session_not_found"),
+            (Error::SessionEnded, "session_not_found"),
+            (Error::ResumeTokenExpired, "session_not_found"),
+            (Error::ResumeTokenInvalid, "session_not_found"),
+            (Error::LimitReached(full), full.name()),
+            (
+                Error::QuotaReached(QuotaReached::Full(Quota::Grants)),
+                "grants",
+            ),
+            (Error::Draining, "draining"),
+            (Error::Store(silent.clone()), "store"),
+            (Error::StoreOf(name, silent), "store"),
+            (Error::CandidateNotWaiting, "refused"),
+            (Error::TicketRefused(TicketRefused::Over), "refused"),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(kind(&error), expected, "{error:?}");
+        }
+    }
+}

@@ -111,3 +111,25 @@ impl Summary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_says_what_has_become_of_the_operation() {
+        let rows = [
+            (Summary::Granted(Some(7)), "granted", Some(7)),
+            (Summary::Granted(None), "granted", None),
+            (Summary::Busy, "busy", None),
+            (Summary::NotGranted(WaitEnd::TimedOut), "not granted", None),
+            (Summary::Released { not_held: 1 }, "released", None),
+            (Summary::Renewed(Some(8)), "renewed", Some(8)),
+            (Summary::NotOpened(WaitEnd::TimedOut), "answered", None),
+            (Summary::Answered, "answered", None),
+        ];
+        for (summary, result, token) in rows {
+            assert_eq!((summary.result(), summary.token()), (result, token));
+        }
+    }
+}

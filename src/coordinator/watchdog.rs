@@ -241,3 +241,7 @@ impl Renewer {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "watchdog_tests.rs"]
+mod tests;

@@ -6,13 +6,14 @@ use lockkeeper_api::pb::{
     self, LockMode, LostReason, session_request::Request, session_response::Response,
 };
 use lockkeeper_client::Error;
+use lockkeeper_store::host::HostError;
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
     Options, World,
     client::{Client, Session, acquire_request, proto, std_duration},
-    eventually, reason, secs,
+    eventually, millis, reason, secs,
 };
 
 /// A request that stands for 30 s.
@@ -333,6 +334,53 @@ async fn requests_that_stand_are_limited() {
     assert_eq!(reason(&refused), "WAITERS_MAX");
     tokio::time::sleep(secs(60)).await;
     ask(&mut client, asks("a")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_for_a_lock_that_nobody_holds_does_not_stand() {
+    let world = two(1);
+    let mut client = world.client(0).await;
+    for _ in 0..1001 {
+        ask(&mut client, preempts("free", secs(50))).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_request_reaches_a_holder_elsewhere_too() {
+    let world = two(1);
+    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    let asked = ask(&mut other, preempts("a", millis(500))).await.unwrap();
+    assert_eq!((asked.holder_count, asked.reached_count), (1, 1));
+    let within = std_duration(expect_asked(&mut session).await.within);
+    assert!(within > millis(300) && within <= millis(500), "{within:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_fails_if_it_was_never_sent_and_goes_on_if_only_a_repeat_was_not() {
+    let (faults, world) = World::faulty();
+    let (mut client, mut other) = (world.client(0).await, world.client(0).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    client.cut();
+    eventually("the stream is gone", || async {
+        let sessions = world.coordinator(0).list_sessions(1, "").sessions;
+        sessions[0].detached_until.is_some()
+    })
+    .await;
+    let away = || Some(HostError::Unavailable("by the test".to_owned()));
+    faults.refuse("holders_tell", away());
+    let refused = ask(&mut other, asks("a")).await.unwrap_err();
+    assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
+    faults.refuse("holders_tell", None);
+    let asked = async {
+        tokio::time::sleep(millis(15)).await;
+        faults.refuse("holders_tell", away());
+    };
+    let (asked, ()) = tokio::join!(ask(&mut other, asks("a")), asked);
+    let asked = asked.unwrap();
+    assert_eq!((asked.holder_count, asked.reached_count), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

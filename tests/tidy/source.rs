@@ -98,7 +98,8 @@ impl File {
 
     /// Whether it has tests and nothing else.
     pub(crate) fn is_tests(&self) -> bool {
-        self.path.ends_with("/tests.rs") || self.path.ends_with("_tests.rs")
+        let in_folder = self.path.contains("/tests/") || self.path.contains("/testing/");
+        in_folder || self.path.ends_with("/tests.rs") || self.path.ends_with("_tests.rs")
     }
 
     /// What is built into the product: all but the tests at the end of the file.

@@ -6,3 +6,6 @@ pub(crate) mod families;
 pub(crate) mod labels;
 pub(crate) mod prefixes;
 pub(crate) mod tokens;
+
+#[cfg(test)]
+mod tests;

@@ -23,3 +23,6 @@ pub use self::{
     seen::{HolderHere, SessionSeen},
     session::Session,
 };
+
+#[cfg(test)]
+mod tests;

@@ -143,3 +143,46 @@ impl Sessions {
         may
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_access::{Account, Identity};
+
+    use crate::{
+        coordinator::Coordinator,
+        error::{Error, Limit},
+        stream::Opened,
+        testing::{MILLI, config, start},
+        types::OnDisconnect,
+    };
+
+    fn open(coordinator: &Coordinator) -> Result<Opened, Error> {
+        let account = Account::from(Identity::named("ci"));
+        coordinator.open(account, None, "ci".to_owned(), OnDisconnect::Keep)
+    }
+
+    /// Its client may come back, but it has nothing.
+    async fn idle(coordinator: &Coordinator) {
+        drop(open(coordinator).unwrap());
+        tokio::task::yield_now().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_that_have_nothing_make_room_for_others_at_most_once_a_second() {
+        let coordinator = start(config());
+        let max = coordinator.limits().sessions_max;
+        let full = Error::LimitReached(Limit::Sessions);
+        let mut sessions: Vec<_> = (1..max).map(|_| open(&coordinator).unwrap()).collect();
+        idle(&coordinator).await;
+        assert_eq!(coordinator.load().sessions, max);
+        sessions.push(open(&coordinator).unwrap());
+        assert_eq!(coordinator.load().sessions, max);
+        assert_eq!(open(&coordinator).err(), Some(full.clone()));
+        sessions.pop();
+        tokio::task::yield_now().await;
+        tokio::time::advance(MILLI * 999).await;
+        assert_eq!(open(&coordinator).err(), Some(full), "not looked for again");
+        tokio::time::advance(MILLI).await;
+        assert!(open(&coordinator).is_ok());
+    }
+}

@@ -81,10 +81,12 @@ mod tests {
                 .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
                 .collect()
         };
+        let eight = (0..8).map(|at| (at.to_string(), String::new())).collect();
         let nine = (0..9).map(|at| (at.to_string(), String::new())).collect();
         let (long, longer) = ("x".repeat(256), "x".repeat(257));
         let good = [
             ("", labels(&[("team", "build")])),
+            ("", eight),
             (
                 long.as_str(),
                 labels(&[("a", ""), (&long[..64], &long[..128])]),

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::*;
 
 pub(crate) fn limits() -> Limits {
@@ -123,4 +125,70 @@ fn session_ids_are_taken_only_in_the_form_they_were_given() {
     assert_eq!(SessionId::parse(id.as_str()), Some(id.clone()));
     assert_eq!(SessionId::parse(&id.as_str().to_uppercase()), None);
     assert_eq!(SessionId::parse("guess"), None);
+}
+
+#[test]
+fn a_reason_of_a_loss_has_a_name_and_that_of_an_operator_a_text() {
+    let forced = |preempted| LostReason::ForceReleased {
+        reason: "it hangs".into(),
+        closed_until: None,
+        preempted,
+    };
+    let rows = [
+        (LostReason::Expired, "EXPIRED", None),
+        (LostReason::TakenOver, "TAKEN_OVER", None),
+        (LostReason::StoreUnreachable, "STORE_UNREACHABLE", None),
+        (LostReason::ClockStepped, "CLOCK_STEPPED", None),
+        (LostReason::HandedOver, "HANDED_OVER", None),
+        (forced(false), "FORCE_RELEASED", Some("it hangs")),
+        (forced(true), "PREEMPTED", Some("it hangs")),
+    ];
+    for (reason, name, detail) in rows {
+        assert_eq!((reason.name(), reason.detail()), (name, detail));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_by_force_stays_closed_for_the_rest_of_the_grace_period() {
+    let closed = |closed_until| LostReason::ForceReleased {
+        reason: "it hangs".into(),
+        closed_until,
+        preempted: false,
+    };
+    let reason = closed(Some(Instant::now() + Duration::from_secs(10)));
+    tokio::time::advance(Duration::from_secs(4)).await;
+    assert_eq!(reason.closed_for(), Some(Duration::from_secs(6)));
+    assert_eq!(closed(None).closed_for(), None);
+    assert_eq!(LostReason::Expired.closed_for(), None);
+}
+
+#[test]
+fn a_lease_is_within_the_limits_which_a_refusal_names() {
+    let limits = |min: Duration, max| Limits {
+        lease_min: min,
+        lease_max: max,
+        ..limits()
+    };
+    let (ms, secs) = (Duration::from_millis, Duration::from_secs);
+    let day = limits(ms(100), secs(24 * 3600));
+    for good in [ms(100), secs(1), secs(24 * 3600)] {
+        assert_eq!(Lease::new(good, &day).map(Lease::get), Ok(good));
+    }
+    let why = |limits: &Limits| Lease::new(secs(48 * 3600), limits).unwrap_err();
+    assert_eq!(why(&day).why, "must be from 100ms to 24h");
+    assert_eq!(why(&day).field, "lease");
+    assert!(Lease::new(ms(99), &day).is_err());
+    let odd = limits(secs(3600), secs(5400));
+    assert_eq!(why(&odd).why, "must be from 1h to 5400s");
+    let none = limits(Duration::ZERO, ms(3_600_500));
+    assert_eq!(why(&none).why, "must be from 0ns to 3600.5s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_relied_on_except_for_a_hundredth_and_two_milliseconds() {
+    let now = Instant::now();
+    for (lease, relied_on) in [(10_000, 9_898), (100, 97), (2, 0), (0, 0)] {
+        let until = safe_until(now, Duration::from_millis(lease));
+        assert_eq!((until - now).as_millis(), relied_on, "{lease}");
+    }
 }

@@ -20,3 +20,6 @@ pub(crate) mod own_releases;
 pub(crate) mod place;
 pub(crate) mod queue;
 pub(crate) mod seen;
+
+#[cfg(test)]
+mod tests;

@@ -156,6 +156,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_lock_is_offered_for_a_few_moments_and_then_free_in_between() {
+        let mut own = OwnReleases::default();
+        assert!(own.may_be_offered());
+        assert!(own.sent(true) && own.may_be_offered());
+        tokio::time::advance(Duration::from_millis(4)).await;
+        assert!(own.may_be_offered());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!own.may_be_offered());
+        own.turn_of_others();
+        assert!(own.may_be_offered());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn others_have_their_turn() {
         let mut own = OwnReleases::default();
         for _ in 0..3 {

@@ -157,3 +157,28 @@ fn end_youngest(own: &Own, cycle: &Cycle) {
         waiter.end_in_deadlock();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::tests::limits;
+
+    #[test]
+    fn the_chains_that_were_not_looked_at_come_first_the_next_time() {
+        let owner = |label| Owner::sessionless(label, &limits()).unwrap();
+        let owners = ["a", "b", "c", "d"].map(owner);
+        let owners = owners.map(|owner| (owner.shared_field(), owner));
+        let owners = BTreeMap::from(owners);
+        let turn = |last: Option<&str>| {
+            let detector = Detector {
+                cursor: last.map(Into::into),
+                ..Detector::default()
+            };
+            let turn = detector.in_turn(&owners).into_iter();
+            turn.map(|it| it.label.to_string()).collect::<String>()
+        };
+        assert_eq!(turn(None), "abcd");
+        assert_eq!(turn(Some("b")), "cdab");
+        assert_eq!(turn(Some("d")), "abcd");
+    }
+}

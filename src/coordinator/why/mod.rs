@@ -27,3 +27,6 @@ pub use self::{
     explain::Explanation,
     walk::{HolderExplained, LockExplained, WaitExplained},
 };
+
+#[cfg(test)]
+mod tests;

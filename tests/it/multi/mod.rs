@@ -2,6 +2,7 @@
 
 mod fair;
 mod input;
+mod kept;
 mod session;
 mod together;
 mod undone;

@@ -28,6 +28,7 @@ struct State {
     answer_delay: Mutex<Duration>,
     lost_answers: Mutex<HashMap<&'static str, usize>>,
     lost_requests: Mutex<HashMap<&'static str, usize>>,
+    refused: Mutex<HashMap<&'static str, HostError>>,
     calls: Mutex<HashMap<&'static str, usize>>,
     /// Calls wait here, in order, while nothing is answered.
     frozen: Mutex<Option<Arc<Semaphore>>>,
@@ -75,6 +76,15 @@ impl Faults {
     /// The next calls of this script do not run, and nobody hears of that.
     pub(crate) fn lose_requests(&self, script: &'static str, calls: usize) {
         self.0.lost_requests.lock().insert(script, calls);
+    }
+
+    /// Calls of this script do not run and have this answer, until it is none.
+    pub(crate) fn refuse(&self, script: &'static str, answer: Option<HostError>) {
+        let mut refused = self.0.refused.lock();
+        match answer {
+            Some(error) => refused.insert(script, error),
+            None => refused.remove(script),
+        };
     }
 
     /// Calls are not answered in time, and run when this ends.
@@ -169,6 +179,9 @@ impl ScriptHost for FaultyHost {
         *state.calls.lock().entry(script).or_default() += 1;
         if state.unavailable.load(Ordering::Relaxed) {
             return Err(HostError::Unavailable("by the test".to_owned()));
+        }
+        if let Some(error) = state.refused.lock().get(script).cloned() {
+            return Err(error);
         }
         let frozen = state.frozen.lock().clone();
         if let Some(gate) = frozen {

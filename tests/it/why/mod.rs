@@ -6,6 +6,7 @@ mod ended;
 mod none;
 mod random;
 mod shared;
+mod truncated;
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_coordinator::{Watched, Watcher, What};

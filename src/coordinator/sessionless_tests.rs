@@ -1,0 +1,164 @@
+use std::time::Duration;
+
+use lockkeeper_access::{Access, Account, Config, Identity, Port, Quota, Quotas};
+
+use super::*;
+use crate::types::tests::limits;
+
+const LEASE: Duration = Duration::from_secs(10);
+const MOMENT: Duration = Duration::from_millis(1);
+const ALMOST: Duration = Duration::from_millis(9_999);
+
+/// A caller with a quota of grants, which nothing here reaches.
+fn account() -> Account {
+    let quotas = Quotas {
+        grants: 100,
+        ..Quotas::default()
+    };
+    let config = Config {
+        quotas,
+        ..Config::default()
+    };
+    let access = Access::new(config, Port::OPEN).unwrap();
+    access.account(Identity::named("ci"))
+}
+
+/// How many more grants the caller may have.
+fn room(account: &Account) -> u32 {
+    let free = |more: &u32| account.count(Quota::Grants, *more).is_ok();
+    (0..=100).rev().find(free).unwrap()
+}
+
+fn name(name: &str) -> LockName {
+    LockName::parse(name, &limits()).unwrap()
+}
+
+fn owner(label: &str) -> Owner {
+    Owner::sessionless(label, &limits()).unwrap()
+}
+
+fn grant(of: &str, by: &str, lease: Duration) -> Grant {
+    Grant {
+        name: name(of),
+        mode: Mode::Exclusive,
+        owner: owner(by),
+        field: None,
+        hold_count: 1,
+        fencing_token: 1,
+        serial: 1,
+        lease,
+        safe_until: Instant::now() + lease,
+        watched: false,
+        replica_acks: 0,
+        min_replica_acks: 0,
+        note: None,
+    }
+}
+
+fn permits(of: &str, by: &str, ids: &[PermitId]) -> PermitGrant {
+    PermitGrant {
+        name: name(of),
+        owner: owner(by),
+        ids: ids.into(),
+        serial: 1,
+        lease: LEASE,
+        safe_until: Instant::now() + LEASE,
+        watched: false,
+        replica_acks: 0,
+        min_replica_acks: 0,
+    }
+}
+
+fn ids(count: u8) -> Vec<PermitId> {
+    (0..count).map(|number| [number; 16]).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_counts_until_it_is_released_or_its_lease_ends() {
+    let (all, account) = (Sessionless::default(), account());
+    for of in ["a", "b"] {
+        let counted = account.count(Quota::Grants, 1).unwrap();
+        all.hold(&grant(of, "job", LEASE), counted);
+    }
+    assert_eq!(room(&account), 98);
+    assert!(all.has(&name("a"), Mode::Exclusive, &owner("job")));
+    all.release(&name("a"), Mode::Exclusive, &owner("job"));
+    assert_eq!(room(&account), 99);
+    assert!(!all.has(&name("a"), Mode::Exclusive, &owner("job")));
+    tokio::time::advance(ALMOST).await;
+    all.forget_ended();
+    assert_eq!(room(&account), 99, "it lasts");
+    tokio::time::advance(MOMENT).await;
+    all.forget_ended();
+    assert_eq!(room(&account), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_is_renewed_counts_once_and_until_its_new_end() {
+    let (all, account) = (Sessionless::default(), account());
+    let counted = account.count(Quota::Grants, 1).unwrap();
+    all.hold(&grant("a", "job", LEASE), counted);
+    all.hold(&grant("a", "job", LEASE * 3), Counted::default());
+    assert_eq!(room(&account), 99);
+    tokio::time::advance(LEASE * 2).await;
+    all.forget_ended();
+    assert_eq!(room(&account), 99);
+    tokio::time::advance(LEASE).await;
+    all.forget_ended();
+    assert_eq!(room(&account), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_locks_each_that_counts_already_takes_nothing_more() {
+    let (all, account) = (Sessionless::default(), account());
+    let counted = account.count(Quota::Grants, 1).unwrap();
+    all.hold(&grant("b", "job", LEASE), counted);
+    let grants = ["a", "b", "c"].map(|of| grant(of, "job", LEASE));
+    let counted = account.count(Quota::Grants, 2).unwrap();
+    all.hold_all(&grants, counted);
+    assert_eq!(room(&account), 97);
+    all.release(&name("b"), Mode::Exclusive, &owner("job"));
+    assert_eq!(room(&account), 98);
+    all.release(&name("c"), Mode::Exclusive, &owner("job"));
+    assert_eq!(room(&account), 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_count_one_by_one_and_are_given_back_by_id_or_all_of_an_owner() {
+    let (all, account) = (Sessionless::default(), account());
+    let ids = ids(3);
+    for (of, by) in [("s", "job"), ("s", "other"), ("t", "job")] {
+        let counted = account.count(Quota::Grants, 3).unwrap();
+        all.hold_permits(&permits(of, by, &ids), counted);
+    }
+    assert_eq!(room(&account), 91);
+    all.release_permits(&name("s"), &owner("job"), &ids[1..2]);
+    assert_eq!(room(&account), 92);
+    all.release_permits(&name("s"), &owner("job"), &[]);
+    assert_eq!(
+        room(&account),
+        94,
+        "those of others and of other names stay"
+    );
+    all.release_permits(&name("s"), &owner("other"), &[]);
+    all.release_permits(&name("t"), &owner("job"), &[]);
+    assert_eq!(room(&account), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_may_hold_something_from_its_grant_to_its_release_or_the_end_of_its_lease() {
+    let all = Sessionless::default();
+    assert!(!all.may_hold("job"));
+    all.hold(&grant("a", "job", LEASE), Counted::default());
+    assert!(all.may_hold("job") && !all.may_hold("another"));
+    // A release by another owner is none of its own.
+    all.release(&name("a"), Mode::Exclusive, &owner("another"));
+    assert!(all.may_hold("job"));
+    tokio::time::advance(ALMOST).await;
+    assert!(all.may_hold("job"));
+    tokio::time::advance(MOMENT).await;
+    assert!(!all.may_hold("job"));
+    all.hold(&grant("a", "job", LEASE), Counted::default());
+    all.release(&name("a"), Mode::Exclusive, &owner("job"));
+    assert!(!all.may_hold("job"));
+}

@@ -1,0 +1,188 @@
+//! Deadlocks are looked for among the oldest waits of those who hold something.
+
+use std::collections::BTreeMap;
+
+use lockkeeper_access::{Access, Account, Config, Counted, Identity, Port, Quotas};
+use lockkeeper_store::script::Mode;
+use tokio::time::Instant;
+
+use super::{
+    board::{Board, Deadlocked},
+    own::own,
+};
+use crate::{
+    coordinator::Coordinator,
+    stream::Opened,
+    testing::{SECOND, config, name, start},
+    types::{Goal, Grant, HolderKnown, Limits, OnDisconnect, Owner, tests::limits},
+    waiters::queue::QueueTicket,
+};
+
+const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
+
+fn owner(label: &str) -> Owner {
+    Owner::sessionless(label, &limits()).unwrap()
+}
+
+/// A coordinator at which many may wait.
+fn crowded() -> Coordinator {
+    let mut config = config();
+    config.limits = Limits {
+        sessions_max: 1000,
+        waiters_max: 1000,
+        waiters_per_lock_max: 1000,
+        ..limits()
+    };
+    start(config)
+}
+
+fn grant(owner: &Owner) -> Grant {
+    Grant {
+        name: name("own"),
+        mode: Mode::Read,
+        owner: owner.clone(),
+        field: None,
+        hold_count: 1,
+        fencing_token: 1,
+        serial: 1,
+        lease: SECOND * 600,
+        safe_until: Instant::now() + SECOND * 600,
+        watched: false,
+        replica_acks: 0,
+        min_replica_acks: 0,
+        note: None,
+    }
+}
+
+/// An owner that holds something, as far as is remembered.
+fn holds(coordinator: &Coordinator, owner: &Owner) {
+    let grant = grant(owner);
+    coordinator
+        .core
+        .sessionless
+        .hold(&grant, Counted::default());
+}
+
+/// A session of this caller that holds something, and an owner of it.
+fn holder(coordinator: &Coordinator, account: &Account) -> (Opened, Owner) {
+    let keep = OnDisconnect::Keep;
+    let opened = coordinator.open(account.clone(), None, String::new(), keep);
+    let opened = opened.unwrap();
+    let session = &opened.stream.session;
+    let owner = Owner::in_session(session.id.clone(), "", &limits()).unwrap();
+    let (deadlines, now) = (&coordinator.core.deadlines, Instant::now());
+    session
+        .register(deadlines, grant(&owner), None, now)
+        .unwrap();
+    (opened, owner)
+}
+
+fn waits(coordinator: &Coordinator, owner: &Owner, account: &Account, goal: Goal) -> QueueTicket {
+    let (caller, holder) = ((owner.clone(), account), HolderKnown::default());
+    let waiters = &coordinator.core.waiters;
+    waiters
+        .join(&name("a"), goal, caller, holder, None)
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_old_waits_of_named_owners_that_hold_something_are_shared() {
+    let coordinator = crowded();
+    let nobody = Account::default();
+    let [old, idle, latch, young] = ["old", "idle", "latch", "young"].map(owner);
+    let made = Owner::made(&name("a"), None);
+    for owner in [&old, &latch, &young, &made] {
+        holds(&coordinator, owner);
+    }
+    let mut tickets = vec![
+        waits(&coordinator, &old, &nobody, EXCLUSIVE),
+        waits(&coordinator, &old, &nobody, Goal::Permits),
+        waits(&coordinator, &idle, &nobody, EXCLUSIVE),
+        waits(&coordinator, &latch, &nobody, Goal::Latch),
+        waits(&coordinator, &made, &nobody, EXCLUSIVE),
+    ];
+    tokio::time::advance(SECOND / 2).await;
+    tickets.push(waits(&coordinator, &young, &nobody, EXCLUSIVE));
+    tokio::time::advance(SECOND / 2).await;
+    let own = own(&coordinator.core);
+    let shared: Vec<_> = own.parties.values().collect();
+    let [party] = shared.as_slice() else {
+        panic!("{shared:?}")
+    };
+    assert_eq!((party.all.len(), party.complete), (2, true));
+    assert!(party.all.iter().all(|wait| wait.owner == old));
+    assert_eq!((own.left_out, own.waiters.len()), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_shared_is_limited_in_all_and_for_each_caller_with_quotas() {
+    let quotas = Quotas {
+        waiters: 1000,
+        ..Quotas::default()
+    };
+    let config = Config {
+        quotas,
+        ..Config::default()
+    };
+    let access = Access::new(config, Port::OPEN).unwrap();
+    let busy = access.account(Identity::named("busy"));
+    let rows = [
+        (busy.clone(), 128, 0),
+        (busy, 130, 2),
+        (Account::default(), 514, 2),
+    ];
+    for (account, count, left_out) in rows {
+        let coordinator = crowded();
+        let mut waiting = Vec::new();
+        for _ in 0..count {
+            let (opened, owner) = holder(&coordinator, &account);
+            let ticket = waits(&coordinator, &owner, &account, EXCLUSIVE);
+            waiting.push((opened, ticket));
+        }
+        tokio::time::advance(SECOND * 2).await;
+        let own = own(&coordinator.core);
+        assert_eq!(
+            (own.left_out, own.parties.len()),
+            (left_out, count - left_out)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_party_shares_its_first_waits_and_says_if_there_are_more() {
+    for (count, complete) in [(16, true), (17, false)] {
+        let (coordinator, nobody) = (crowded(), Account::default());
+        let busy = owner("busy");
+        holds(&coordinator, &busy);
+        let waits = || waits(&coordinator, &busy, &nobody, EXCLUSIVE);
+        let _tickets: Vec<_> = (0..count).map(|_| waits()).collect();
+        tokio::time::advance(SECOND).await;
+        let own = own(&coordinator.core);
+        let party = own.parties.values().next().unwrap();
+        assert_eq!((party.all.len(), party.complete), (16, complete));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadlock_is_new_once_as_long_as_it_lasts() {
+    let board = Board::new();
+    let state = |token: u64| vec![((board.coordinator.clone(), 7), (token, 1))];
+    let waits = || {
+        vec![Deadlocked {
+            owner: owner("a"),
+            client_name: String::new(),
+            name: name("a"),
+            since: Instant::now(),
+        }]
+    };
+    assert!(!board.is_deadlock(&state(1)));
+    let new = board.name(BTreeMap::from([(state(1), waits())]));
+    assert_eq!(new.len(), 1);
+    assert!(board.is_deadlock(&state(1)) && !board.is_deadlock(&state(2)));
+    let both = BTreeMap::from([(state(1), waits()), (state(2), waits())]);
+    let new = board.name(both);
+    assert!(new.into_iter().eq([state(2)]));
+    assert_eq!(board.deadlocks().len(), 2);
+    board.name(BTreeMap::new());
+    assert!(!board.is_deadlock(&state(1)) && board.deadlocks().is_empty());
+}
