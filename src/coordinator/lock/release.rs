@@ -31,12 +31,17 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
     let released = ask(core, request, mode, session.as_ref(), held.as_ref()).await;
     let Some(session) = session else {
         return match released? {
-            Released::Done { hold_count, .. } => {
-                if hold_count == 0 {
+            Released::Done {
+                hold_count, held, ..
+            } => {
+                // The answer to a repeat is that of the first call, and the lock may be held again.
+                if held == 0 {
                     core.sessionless.release(name, mode, owner);
                 }
-                core.events
-                    .tell(|| Event::of_release(name, mode, owner, hold_count));
+                if held == hold_count {
+                    core.events
+                        .tell(|| Event::of_release(name, mode, owner, held));
+                }
                 Ok(hold_count)
             }
             Released::NotOwner(ownership) => Err(Error::NotOwner(ownership)),

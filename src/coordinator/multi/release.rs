@@ -126,13 +126,14 @@ impl Releasing {
         let Some(session) = &self.session else {
             let names = self.request.locks.iter().map(|(name, _)| name);
             for ((name, mode), member) in names.zip(self.modes()).zip(released) {
-                if let Ok(left) = member.left {
-                    let owner = &self.request.owner;
-                    if left == 0 {
-                        core.sessionless.release(name, mode, owner);
-                    }
+                let owner = &self.request.owner;
+                // The answer to a repeat is that of the first call, and the lock may be held again.
+                if member.left.is_ok() && member.held == 0 {
+                    core.sessionless.release(name, mode, owner);
+                }
+                if member.left == Ok(member.held) {
                     core.events
-                        .tell(|| Event::of_release(name, mode, owner, left));
+                        .tell(|| Event::of_release(name, mode, owner, member.held));
                 }
             }
             return;

@@ -286,3 +286,27 @@ async fn streams_that_a_client_leaves_open_are_counted() {
     })
     .await;
 }
+
+/// A grant that was acquired again since is still held.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_release_gives_nothing_back_a_second_time() {
+    let (_world, mut alice) = with_grants(1).await;
+    for together in [false, true] {
+        let name = if together { "a" } else { "b" };
+        for _ in 0..2 {
+            alice.take_for(name, "ci", secs(60)).await;
+            assert_full(alice.try_acquire("other", "ci", secs(60)).await);
+            if together {
+                let mut all = release_all(specs(&[name]), "ci");
+                all.request_id = "once".to_owned();
+                alice.api.release_all(all).await.unwrap();
+            } else {
+                let one = pb::ReleaseRequest::named(name).by("ci").with_id("once");
+                alice.release_with(one).await.unwrap();
+            }
+        }
+        assert_eq!(alice.holders(name).await, ["ci"], "it is held again");
+        assert_full(alice.try_acquire("other", "ci", secs(60)).await);
+        alice.release(name, "ci").await.unwrap();
+    }
+}
