@@ -41,8 +41,13 @@ const CONNECTIONS: &str = "8";
 /// Calls under way until everything is held or waits.
 const IN_FLIGHT: &str = "512";
 
-/// How long a coordinator looks after what it has; each grant is renewed at least once in it.
+/// How long waiters wait.
 const HELD_SECONDS: f64 = 20.0;
+
+/// How long grants are held, and from when on their cost counts: for two leases after its start a
+/// coordinator looks after the fencing counters, too. Then each grant is renewed three times.
+const WATCHED_SECONDS: f64 = 90.0;
+const SETTLED_AFTER: f64 = 60.0;
 
 /// How long the resumed sessions are looked at after their coordinator was killed, so that each
 /// grant is renewed at least twice.
@@ -111,14 +116,16 @@ async fn grants(programs: &Programs, args: &SizingArgs, table: &mut Table) -> an
     } = args;
     let words = format!(
         "watch --names {grants} --sessions {grant_sessions} --connections {CONNECTIONS} \
-         --in-flight {IN_FLIGHT} --duration {HELD_SECONDS}s"
+         --in-flight {IN_FLIGHT} --duration {WATCHED_SECONDS}s"
     );
     let running = printed(bench(programs, &server, &words), PATIENCE);
-    let (done, seen) = sampler.until(running).await?;
+    let (done, mut seen) = sampler.until(running).await?;
     let done = done?;
     let established = number(&done, "/established_s")?;
-    let held = [0.2, 0.9].map(|part| established + part * HELD_SECONDS);
-    let bytes = memory_per_waiter(before, &seen, held, *grants)?;
+    let settled = established + SETTLED_AFTER;
+    let until_end = [settled, established + WATCHED_SECONDS];
+    let bytes = memory_per_waiter(before, &seen, until_end, *grants)?;
+    seen.retain(|it| it.at >= settled);
     let costs = watched(&seen, (*grants).try_into()?)?;
     let what = format!("{grants} watched grants in {grant_sessions} sessions");
     table.row(&what, "all held after", &format!("{established:.1} s"))?;
