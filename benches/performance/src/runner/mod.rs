@@ -40,9 +40,8 @@ pub(crate) use self::{
     measure::printed,
     process::{Server, free_port},
     servers::{Programs, in_path},
-    sizing::size,
 };
-use crate::args::RunArgs;
+use crate::args::{RunArgs, SizingArgs};
 
 /// Where results go, seen from the root of the tree.
 const RESULTS: &str = "target/bench/results.json";
@@ -55,13 +54,23 @@ const WATCH_SECONDS_MIN: f64 = 12.0;
 /// Measures everything, and writes the document. Ends all that it has started if it is told to
 /// stop.
 pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
+    unless_stopped(Box::pin(rounds(args))).await?;
+    report(&args.root)
+}
+
+/// Measures what one coordinator carries, and prints a table. Ends all that it has started if it is
+/// told to stop.
+pub(crate) async fn size(args: &SizingArgs) -> anyhow::Result<()> {
+    unless_stopped(Box::pin(sizing::size(args))).await
+}
+
+async fn unless_stopped(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
-        done = rounds(args) => done?,
+        done = work => done,
         _ = terminate.recv() => bail!("stopped by a signal"),
         _ = tokio::signal::ctrl_c() => bail!("stopped by a signal"),
     }
-    report(&args.root)
 }
 
 /// Writes the document from the results that there are.

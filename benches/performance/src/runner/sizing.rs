@@ -65,7 +65,7 @@ const BACK_AFTER: Duration = Duration::from_secs(60);
 const BACK_BELOW: f64 = 1.5;
 
 /// Measures everything and prints a table.
-pub(crate) async fn size(args: &SizingArgs) -> anyhow::Result<()> {
+pub(super) async fn size(args: &SizingArgs) -> anyhow::Result<()> {
     let (programs, _missing) = Programs::find()?;
     let mut table = Table::begin()?;
     grants(&programs, args, &mut table).await?;
