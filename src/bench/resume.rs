@@ -134,6 +134,7 @@ async fn run(failover: Arc<Failover>, client: Client, number: usize) {
     };
     let staying = async {
         holder.stay(&failover).await;
+        // Boxed, since most of the time all of them only stay.
         Box::pin(holder.resume(&failover)).await;
         // Its grant is renewed, or is lost, until the measurement ends.
         holder.stay(&failover).await;

@@ -1,9 +1,12 @@
 use std::time::Duration;
 
-use lockkeeper_access::{Access, Account, Config, Identity, Port, Quota, Quotas};
+use lockkeeper_access::{Account, Quota, Quotas};
 
 use super::*;
-use crate::types::tests::limits;
+use crate::{
+    testing::{self, name},
+    types::tests::limits,
+};
 
 const LEASE: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_millis(1);
@@ -11,26 +14,16 @@ const ALMOST: Duration = Duration::from_millis(9_999);
 
 /// A caller with a quota of grants, which nothing here reaches.
 fn account() -> Account {
-    let quotas = Quotas {
+    testing::account(Quotas {
         grants: 100,
         ..Quotas::default()
-    };
-    let config = Config {
-        quotas,
-        ..Config::default()
-    };
-    let access = Access::new(config, Port::OPEN).unwrap();
-    access.account(Identity::named("ci"))
+    })
 }
 
 /// How many more grants the caller may have.
 fn room(account: &Account) -> u32 {
     let free = |more: &u32| account.count(Quota::Grants, *more).is_ok();
     (0..=100).rev().find(free).unwrap()
-}
-
-fn name(name: &str) -> LockName {
-    LockName::parse(name, &limits()).unwrap()
 }
 
 fn owner(label: &str) -> Owner {

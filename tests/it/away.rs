@@ -51,8 +51,12 @@ fn cancelled(answer: &Response) -> bool {
 async fn a_cancel_is_answered_as_such_although_the_last_attempt_had_no_outcome() {
     let (faults, _world, _client, mut session) = held().await;
     let ops = waits().map(|request| session.send(request));
-    tokio::time::sleep(secs(2)).await;
+    for op in ops {
+        // It waits.
+        session.answer(op).await;
+    }
     faults.set_unavailable(true);
+    // Each tries again within a second or two.
     tokio::time::sleep(secs(4)).await;
     for op in ops {
         session.send_as(op, Request::Cancel(pb::CancelOperation {}));
@@ -67,9 +71,9 @@ async fn a_deadline_that_passes_meanwhile_is_no_answer_of_the_store() {
     let mut latch = Latch::new(&client, "l").wait(Some(secs(6))).await;
     let request = acquire_request("a", "").within(secs(6));
     let op = session.send(Request::Acquire(request));
-    tokio::time::sleep(secs(2)).await;
-    faults.set_unavailable(true);
+    session.answer(op).await;
     latch.expect_waiting(1).await;
+    faults.set_unavailable(true);
     let ended = latch.next().await.unwrap_err();
     expect_status(&ended, Code::Unavailable, "STORE_UNAVAILABLE");
     assert_eq!(session.expect_failed(op).await, "STORE_UNAVAILABLE");
@@ -78,8 +82,8 @@ async fn a_deadline_that_passes_meanwhile_is_no_answer_of_the_store() {
     let mut call = client
         .waits(acquire_request("a", "x").within(secs(10)))
         .await;
-    tokio::time::sleep(secs(2)).await;
     faults.set_unavailable(true);
+    // It tries meanwhile.
     tokio::time::sleep(secs(2)).await;
     faults.set_unavailable(false);
     call.expect_timeout().await;
@@ -89,7 +93,7 @@ async fn a_deadline_that_passes_meanwhile_is_no_answer_of_the_store() {
 async fn a_wait_ends_at_once_if_the_name_becomes_one_of_another_kind() {
     let (_faults, world, client, mut session) = held().await;
     let op = session.send(Request::AwaitFree(pb::AwaitFreeRequest::named("a")));
-    tokio::time::sleep(secs(2)).await;
+    session.answer(op).await;
     world.redis(&["DEL", "a"]);
     Semaphore::new(&client, "a").set(1).await;
     let begun = Instant::now();

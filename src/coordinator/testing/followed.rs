@@ -1,10 +1,10 @@
 //! Names that are followed: who may, and what is heard of them.
 
-use lockkeeper_access::{Access, Account, Config, Identity, Port, Quotas};
+use lockkeeper_access::{Account, Quotas};
 use lockkeeper_store::host::{Subscriptions, Wake};
 use std::sync::Arc;
 
-use super::{name, shared};
+use super::{account, name, shared};
 use crate::{
     error::{Error, Limit},
     follow::followed::{Followed, Following, Follows, Heard},
@@ -63,16 +63,11 @@ async fn followers_are_limited_in_total_and_for_each_name() {
 
 #[tokio::test]
 async fn a_caller_with_a_quota_follows_each_name_so_often() {
-    let quotas = Quotas {
+    let ci = account(Quotas {
         waiters_per_lock: 1,
         ..Quotas::default()
-    };
-    let config = Config {
-        quotas,
-        ..Config::default()
-    };
-    let access = Access::new(config, Port::OPEN).unwrap();
-    let (all, ci) = (follows(10), access.account(Identity::named("ci")));
+    });
+    let all = follows(10);
     let first = join(&all, "a", Some(9), &ci).unwrap();
     let again = || join(&all, "a", Some(9), &ci).err();
     assert!(matches!(again(), Some(Error::QuotaReached(_))));

@@ -5,6 +5,7 @@ mod registered;
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::{Access, Account, Identity, Port, Quotas};
 use lockkeeper_store::{
     host::embedded::{Clock, EmbeddedStore},
     script,
@@ -54,6 +55,16 @@ pub(crate) fn start(config: Config) -> Coordinator {
 
 pub(crate) fn name(name: &str) -> LockName {
     LockName::parse(name, &limits()).unwrap()
+}
+
+/// A caller with these quotas.
+pub(crate) fn account(quotas: Quotas) -> Account {
+    let config = lockkeeper_access::Config {
+        quotas,
+        ..lockkeeper_access::Config::default()
+    };
+    let access = Access::new(config, Port::OPEN).unwrap();
+    access.account(Identity::named("ci"))
 }
 
 fn shared(text: &str) -> Arc<str> {

@@ -25,6 +25,7 @@ async fn what_was_taken_outlasts_a_short_absence_of_the_store() {
     let mut call = Call::start(&mut client, request).await;
     assert_eq!(call.expect_waiting().await, "c");
     let token = client.describe("a").await.last_fencing_token;
+    // Between two of its attempts, which come once a second, so that one of them fails.
     tokio::time::sleep(millis(1500)).await;
     faults.set_unavailable(true);
     tokio::time::sleep(secs(1)).await;

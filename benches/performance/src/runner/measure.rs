@@ -27,7 +27,7 @@ const CROWD_IN_FLIGHT: &str = "1024";
 
 /// The part of the time in which servers are looked at: away from its ends, because the driver does
 /// not count it from the same moment.
-const SETTLED: [f64; 2] = [0.2, 0.9];
+pub(super) const SETTLED: [f64; 2] = [0.2, 0.9];
 
 /// What is measured, and where to find it.
 struct Started {

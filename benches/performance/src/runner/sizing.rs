@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     format::{latency, rate, ratio},
-    measure::printed,
+    measure::{SETTLED, printed},
     process::{Server, Usage, float},
     sampler::{Sampler, memory_per_waiter, watched},
     servers::Programs,
@@ -153,7 +153,7 @@ async fn waiters(programs: &Programs, args: &SizingArgs, table: &mut Table) -> a
     let running = printed(bench(programs, &server, &words), PATIENCE);
     let (done, seen) = sampler.until(running).await?;
     let established = number(&done?, "/established_s")?;
-    let waiting = [0.2, 0.9].map(|part| established + part * HELD_SECONDS);
+    let waiting = SETTLED.map(|part| established + part * HELD_SECONDS);
     let bytes = memory_per_waiter(before, &seen, waiting, waiters)?;
     let what = format!("{waiters} blocked `Acquire` streams");
     table.row(&what, "all waiting after", &format!("{established:.1} s"))?;

@@ -2,12 +2,12 @@
 
 mod handed_on;
 mod joining;
-mod told;
+mod notices;
 mod woken;
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_access::{Access, Account, Config, Identity, Port, Quotas};
+use lockkeeper_access::{Account, Quotas};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::{
@@ -16,7 +16,7 @@ use lockkeeper_store::{
     },
     script::{Mode, keys},
 };
-use tokio::sync::broadcast;
+use tokio::{sync::broadcast, task::JoinHandle};
 
 use super::queue::{QueueTicket, Waiters, channel};
 use crate::{
@@ -24,7 +24,8 @@ use crate::{
     events::{Event, Events},
     follow::followed::Follows,
     metrics::families::{Metrics, Shared},
-    types::{Goal, HolderKnown, LockName, Owner, SessionId, tests::limits},
+    testing::{self, name},
+    types::{Goal, HolderKnown, Owner, SessionId, tests::limits},
 };
 
 const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
@@ -65,6 +66,13 @@ impl Lines {
             metrics,
             told,
         }
+    }
+
+    /// Notifies waiters of their positions and of the holder, as a coordinator does.
+    fn notify(&self) -> JoinHandle<()> {
+        let waiters = Arc::clone(&self.waiters);
+        let tasks = &self.waiters.tasks;
+        tasks.spawn("positions", waiters.tell_positions())
     }
 
     fn try_join(&self, of: &str, goal: Goal, by: &str) -> Result<QueueTicket, Error> {
@@ -115,26 +123,16 @@ async fn has_news(ticket: &QueueTicket) -> bool {
     tokio::time::timeout(MILLI, ticket.news()).await.is_ok()
 }
 
-fn name(name: &str) -> LockName {
-    LockName::parse(name, &limits()).unwrap()
-}
-
 fn owner(label: &str) -> Owner {
     let label = if label.is_empty() { "nobody" } else { label };
     Owner::sessionless(label, &limits()).unwrap()
 }
 
 fn account(waiters_per_lock: u32) -> Account {
-    let quotas = Quotas {
+    testing::account(Quotas {
         waiters_per_lock,
         ..Quotas::default()
-    };
-    let config = Config {
-        quotas,
-        ..Config::default()
-    };
-    let access = Access::new(config, Port::OPEN).unwrap();
-    access.account(Identity::named("ci"))
+    })
 }
 
 fn in_session(session: &SessionId, label: &str) -> Owner {

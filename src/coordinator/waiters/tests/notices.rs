@@ -1,4 +1,4 @@
-//! What waiters are told of their place and of the holder.
+//! Notices to waiters: their position, and the holder of the lock.
 
 use tokio::time::Instant;
 
@@ -12,10 +12,7 @@ fn until(after: Duration) -> HolderKnown {
 #[tokio::test(start_paused = true)]
 async fn positions_move_up_at_most_once_a_second() {
     let lines = Lines::new();
-    let telling = lines.waiters.tasks.spawn("positions", {
-        let waiters = Arc::clone(&lines.waiters);
-        waiters.tell_positions()
-    });
+    let notifying = lines.notify();
     let head = lines.head("a", EXCLUSIVE, "1").await;
     let others = ["2", "3"].map(|by| lines.join("a", EXCLUSIVE, by));
     let other_lock = lines.join("b", EXCLUSIVE, "4");
@@ -30,17 +27,13 @@ async fn positions_move_up_at_most_once_a_second() {
     assert_eq!(positions(), [1, 2]);
     assert_eq!(other_lock.standing().position, 1);
     lines.waiters.tasks.request_stop();
-    telling.await.unwrap();
+    notifying.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiters_of_a_fair_lock_keep_the_place_that_the_store_gave_them() {
     let lines = Lines::new();
-    let waiters = Arc::clone(&lines.waiters);
-    let _telling = lines
-        .waiters
-        .tasks
-        .spawn("positions", waiters.tell_positions());
+    lines.notify();
     let ticket = lines.head("a", FAIR, "1").await;
     ticket.busy_until(until(SECOND * 30), Some(5));
     ticket.news().await;
@@ -50,11 +43,7 @@ async fn waiters_of_a_fair_lock_keep_the_place_that_the_store_gave_them() {
 #[tokio::test(start_paused = true)]
 async fn others_hear_of_another_holder_and_of_another_end_of_its_lease() {
     let lines = Lines::new();
-    let waiters = Arc::clone(&lines.waiters);
-    let _telling = lines
-        .waiters
-        .tasks
-        .spawn("positions", waiters.tell_positions());
+    lines.notify();
     let head = lines.head("a", EXCLUSIVE, "1").await;
     let next = lines.join("a", EXCLUSIVE, "2");
     let holder = until(SECOND * 30);
