@@ -1,7 +1,7 @@
 //! What a scenario is played on: a driver, and scripted coordinators, which accept sessions and
 //! leave everything else to the scenario.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use lockkeeper_api::pb::{
@@ -88,10 +88,17 @@ impl Stage {
 
     /// Connects the driver to the first coordinator.
     pub(crate) async fn connect(&mut self) -> Result<Stream> {
-        let connecting = self.driver.send(self.connect_command()).await?;
+        self.connect_with(LEASE).await
+    }
+
+    /// The same, with another lease.
+    pub(crate) async fn connect_with(&mut self, lease: Duration) -> Result<Stream> {
+        let mut command = self.connect_command();
+        command["lease_ms"] = json!(lease.as_millis());
+        let connecting = self.driver.send(command).await?;
         let mut stream = self.accept(0).await?;
         stream.expect_open().await?;
-        stream.opened();
+        stream.opened_for(lease, Vec::new());
         self.driver.ok(connecting).await?;
         Ok(stream)
     }

@@ -211,14 +211,19 @@ impl Stream {
 
     /// The session is open, and these grants are still held.
     pub(crate) fn opened_with(&self, grants: Vec<Grant>) {
+        self.opened_for(LEASE, grants);
+    }
+
+    /// The same, with another lease.
+    pub(crate) fn opened_for(&self, lease: Duration, grants: Vec<Grant>) {
         let known = self.ledger.grants.lock();
         let renewed = grants.into_iter().map(|named| {
             let key = (named.name.clone(), named.owner.clone());
             known.get(&key).cloned().unwrap_or(named)
         });
         let renewed = renewed.map(|grant| Grant {
-            lease: proto(LEASE),
-            valid_for: proto(LEASE),
+            lease: proto(lease),
+            valid_for: proto(lease),
             ..grant
         });
         self.send(
@@ -226,7 +231,7 @@ impl Stream {
             Response::Opened(SessionOpened {
                 session_id: SESSION_ID.to_owned(),
                 resume_token: RESUME_TOKEN.to_vec(),
-                lease: proto(LEASE),
+                lease: proto(lease),
                 grants: renewed.collect(),
                 permits: Vec::new(),
                 ping_interval: proto(PING_INTERVAL),

@@ -1,6 +1,6 @@
 //! Broken streams.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{mem, sync::atomic::Ordering, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 use lockkeeper_api::pb::{self, LostReason, session_response::Response};
@@ -10,8 +10,7 @@ use tonic::Code;
 
 use crate::{
     messages::{LEASE, PING_INTERVAL, TOKEN, TOLERANCE},
-    stage::{Scripted, Stage},
-    stream::Stream,
+    stage::Stage,
 };
 
 pub(super) async fn what_is_held_is_named(stage: &mut Stage) -> Result<()> {
@@ -260,59 +259,41 @@ pub(super) async fn nobody_for_a_whole_lease_ends_the_session(stage: &mut Stage)
     Ok(())
 }
 
-/// Many attempts in a round are as bad as none: they come with pauses that differ.
+/// Attempts in step with each other would all arrive at once: the pauses between them differ.
 pub(super) async fn attempts_are_spread(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let mut seen = Vec::new();
-    // Chance may leave a few pauses whole, and a busy machine lengthens them.
-    for _ in 0..3 {
-        stream.break_off();
-        let pauses = pauses_of_attempts(stage).await?;
-        if is_left_to_chance(&pauses) {
+    // By chance a few pauses are nearly whole, and a busy machine lengthens all of them.
+    const ROUNDS_MIN: u32 = 6;
+    const ROUNDS_MAX: u32 = 15;
+    let stream = stage.connect_with(Duration::from_secs(60)).await?;
+    stream.break_off();
+    let (_, mut refused_at) = refuse_round(stage).await?;
+    let (mut pauses, mut is_spread) = (Vec::new(), false);
+    for round in 1..=ROUNDS_MAX {
+        let (came_at, refused) = refuse_round(stage).await?;
+        let pause = came_at - mem::replace(&mut refused_at, refused);
+        let whole = (Duration::from_millis(25) * 2_u32.pow(round)).min(Duration::from_secs(1));
+        ensure!(pause >= whole / 2, "{pause:?} instead of {whole:?}");
+        is_spread |= pause < whole * 19 / 20;
+        if is_spread && round >= ROUNDS_MIN {
             return Ok(());
         }
-        seen.push(pauses);
-        let refused = Instant::now();
-        stream = loop {
-            if let Some(next) = next_attempt(stage) {
-                break next;
-            }
-            ensure!(refused.elapsed() < LEASE, "the session has ended");
-            sleep(Duration::from_millis(2)).await;
-        };
-        let resume = stream.expect_resume().await?;
-        stream.opened_with(resume.grants);
+        pauses.push(pause);
     }
-    bail!("no jitter: {seen:?}")
+    bail!("no jitter: {pauses:?}")
 }
 
-fn next_attempt(stage: &mut Stage) -> Option<Stream> {
-    stage.coordinators.iter_mut().find_map(Scripted::try_accept)
-}
-
-/// Refuses what comes for 2 s. Returns the pauses after each round of the two coordinators, in ms.
-async fn pauses_of_attempts(stage: &mut Stage) -> Result<Vec<u128>> {
-    let (begun, mut attempts) = (Instant::now(), Vec::new());
-    while begun.elapsed() < Duration::from_secs(2) {
-        while let Some(next) = next_attempt(stage) {
-            attempts.push(next.accepted_at);
-            next.refuse(Code::Unavailable, "DRAINING");
-        }
-        sleep(Duration::from_millis(2)).await;
-    }
-    let count = attempts.len();
-    ensure!((6..=40).contains(&count), "{count} attempts");
-    attempts.sort();
-    let rounds = attempts.windows(2).skip(1).step_by(2);
-    Ok(rounds.map(|it| (it[1] - it[0]).as_millis()).collect())
-}
-
-/// The pauses are 50 ms that double up to 1 s, less a part that chance decides. Several long ones
-/// in a row that lack nothing were not left to chance.
-fn is_left_to_chance(pauses: &[u128]) -> bool {
-    let whole = (0..).map(|round| (50_u128 << round).min(1000) * 19 / 20);
-    let mut long = pauses.iter().zip(whole).skip(2);
-    pauses.len() > 3 && !long.all(|(pause, whole)| *pause >= whole)
+/// Refuses an attempt at each of the coordinators. Returns when the first one came, and when the
+/// second one was refused.
+async fn refuse_round(stage: &mut Stage) -> Result<(Instant, Instant)> {
+    let mut first = stage.accept(1).await?;
+    let came_at = first.accepted_at;
+    first.expect_resume().await?;
+    first.refuse(Code::Unavailable, "DRAINING");
+    let mut second = stage.accept(0).await?;
+    second.expect_resume().await?;
+    let refused_at = Instant::now();
+    second.refuse(Code::Unavailable, "DRAINING");
+    Ok((came_at, refused_at))
 }
 
 /// A connection that is alive but carries nothing.
