@@ -52,7 +52,6 @@ async fn words_and_bytes_of_the_most_frequent_calls() {
     let serial = acquire(&scripts, hold).await;
     let outcome = scripts.hand_over(hold, Some(serial), NEXT, LEASE).await;
     assert!(matches!(outcome.unwrap(), HandOver::Done(_)));
-    tokio::time::advance(3 * LEASE).await;
     renew(&scripts, Mode::Exclusive).await;
     renew(&scripts, Mode::Read).await;
     let expected: [Said; 20] = [

@@ -8,7 +8,7 @@ use lockkeeper_store::{
         Connected, Value,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Scripts, keys},
+    script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Renewal, Scripts, keys},
 };
 
 use crate::support::{millis, secs};
@@ -33,6 +33,14 @@ fn scripts(store: &EmbeddedStore) -> Scripts {
 
 fn hold(owner: &str) -> Hold<'_> {
     Hold::new("lock", Mode::Exclusive, owner)
+}
+
+/// The time to live of the fencing counter, in ms.
+fn counter_lives_for(store: &EmbeddedStore) -> i64 {
+    match store.command(&[b"PTTL", &keys::counter("lock")]) {
+        Ok(Value::Int(left)) => left,
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn token(scripts: &Scripts, owner: &str, lease: Duration) -> u64 {
@@ -100,6 +108,31 @@ async fn a_counter_outlives_its_grant_and_then_goes() {
     assert_eq!(store.key_count(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_counter_lives_as_long_as_its_grant_is_renewed() {
+    let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
+    let scripts = scripts(&store);
+    let lease = secs(30);
+    token(&scripts, "x", lease).await;
+    let renewal = Renewal {
+        name: "lock".into(),
+        mode: Mode::Exclusive,
+        owner: "x".into(),
+        lease,
+        noted: false,
+    };
+    let mut least = i64::MAX;
+    for _ in 0..500 {
+        tokio::time::advance(lease / 3).await;
+        let renewals = std::slice::from_ref(&renewal);
+        let renewed = scripts.extend(renewals).await.complete().unwrap();
+        assert_eq!(renewed, [Ok(lease)]);
+        least = least.min(counter_lives_for(&store));
+    }
+    // It is looked after four times in its time to live, and gets all of it when half is over.
+    assert!((240_000..=500_000).contains(&least), "{least} ms");
+}
+
 /// However often it is used: the time since the last use says nothing of how long ago its time to
 /// live was set.
 #[tokio::test(start_paused = true)]
@@ -115,11 +148,7 @@ async fn a_counter_in_use_keeps_nearly_all_of_its_time_to_live() {
                 let id = format!("{:?}", started.elapsed());
                 let id = has_record.then_some(id.as_str());
                 token_of(&scripts, "x", millis(100), id).await;
-                let left = store.command(&[b"PTTL", &keys::counter("lock")]);
-                let Ok(Value::Int(left)) = left else {
-                    panic!("{left:?}");
-                };
-                least = least.min(left);
+                least = least.min(counter_lives_for(&store));
                 tokio::time::advance(every).await;
             }
             assert!(

@@ -44,10 +44,9 @@ const IN_FLIGHT: &str = "512";
 /// How long waiters wait.
 const HELD_SECONDS: f64 = 20.0;
 
-/// How long grants are held, and from when on their cost counts: for two leases after its start a
-/// coordinator looks after the fencing counters, too. Then each grant is renewed three times.
-const WATCHED_SECONDS: f64 = 90.0;
-const SETTLED_AFTER: f64 = 60.0;
+/// How long grants are held, and from when on their cost counts: each is renewed three times.
+const WATCHED_SECONDS: f64 = 40.0;
+const SETTLED_AFTER: f64 = 10.0;
 
 /// How long the resumed sessions are looked at after their coordinator was killed, so that each
 /// grant is renewed at least twice.

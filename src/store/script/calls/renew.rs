@@ -109,13 +109,15 @@ impl HostScripts {
     }
 
     /// Whether it is time to give counters their time to live again: for longer than it takes to
-    /// renew every hold once, several times while a counter lives that nobody looks after.
+    /// renew every hold once, several times while a counter lives that nobody looks after. Not at
+    /// the start: the grant or the resume of each hold has just done so.
     fn looks_after_counters(&self, renewals: &[Renewal]) -> bool {
         let lease = renewals.iter().map(|renewal| renewal.lease).max();
         let looking = lease.unwrap_or_default() * RENEWED_WITHIN;
         let every = self.config.idle_token_retention / LOOKS;
-        let since = self.started.elapsed().as_millis();
-        every > Duration::ZERO && since % every.as_millis().max(1) < looking.as_millis()
+        let since = self.started.elapsed();
+        let in_period = since.as_millis() % every.as_millis().max(1);
+        every > Duration::ZERO && since >= every && in_period < looking.as_millis()
     }
 
     /// The scripts that are needed in each part of the store, with the places of what they renew.
