@@ -59,8 +59,8 @@ pub(crate) async fn run(core: Arc<Core>) {
     while let Some(due) = stop.run_until_cancelled(core.deadlines.due()).await {
         let now = Instant::now();
         let renewing = due.into_iter().filter_map(|due| match due {
-            Due::Grant(session, key) => {
-                let renewing = session.on_due(&core.deadlines, &key, now)?;
+            Due::Grant(session, place) => {
+                let renewing = session.on_due(&core.deadlines, place, now)?;
                 Some((session, renewing))
             }
             Due::Session(session) => {

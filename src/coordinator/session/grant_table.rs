@@ -137,13 +137,15 @@ impl Session {
             Duration::ZERO
         };
         let (at, weight) = (self.due_at(&grant, sent_at), grant.weight());
-        let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
+        let place = state.grants.next_place();
+        let due = deadlines.insert(at, Due::Grant(Arc::clone(self), place));
         let held = Held {
             grant,
             lost: lost.clone(),
             lease,
             since,
             due,
+            place,
             failing: false,
             in_doubt_until: None,
             renewing: false,
@@ -227,7 +229,7 @@ impl Session {
             held.extend(until);
             if !held.grant.terms().watched {
                 let at = self.due_at(&held.grant, Instant::now());
-                self.reschedule(deadlines, key, held, at);
+                self.reschedule(deadlines, held, at);
             }
         }
     }
@@ -301,7 +303,7 @@ impl State {
     /// meanwhile.
     fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
         self.live()?;
-        if adds_to == Some(grant.serial) && !self.grants.contains_key(&GrantKey::of(grant)) {
+        if adds_to == Some(grant.serial) && !self.grants.contains(&GrantKey::of(grant)) {
             let why = "the grant was lost while a hold was added to it".to_owned();
             return Err(CallError::OutcomeUnknown(why).into());
         }

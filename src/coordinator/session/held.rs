@@ -18,6 +18,11 @@ use crate::{deadlines::Ticket, session::asked::Asked, types::Holding};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(pub(crate) Arc<AtomicBool>);
 
+/// Where a grant is in the table of its session, so that the watchdog finds it without a search.
+/// When the grant is over, another one may get its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(pub(crate) usize);
+
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) grant: Holding,
@@ -28,6 +33,7 @@ pub(crate) struct Held {
     /// When it was granted.
     pub(crate) since: Instant,
     pub(crate) due: Ticket,
+    pub(crate) place: Place,
     pub(crate) failing: bool,
     /// Set while a step of the store's clock may have ended the lease: it is lost then at the
     /// latest, unless a renewal succeeds before.

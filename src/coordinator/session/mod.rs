@@ -2,6 +2,7 @@
 
 pub(crate) mod asked;
 pub(crate) mod grant_table;
+pub(crate) mod grants;
 pub(crate) mod held;
 pub(crate) mod notices;
 pub(crate) mod peer;

@@ -13,7 +13,7 @@ use crate::{
         held::Lost,
         session::{Deadlines, Due, Session},
     },
-    types::{GrantKey, Holding, LockName, Owner, PermitGrant, Slot},
+    types::{GrantKey, Holding, LockName, Owner, PermitGrant},
 };
 
 // === impl Session ===
@@ -49,16 +49,8 @@ impl Session {
         owner: &Owner,
         ids: &[PermitId],
     ) -> Vec<PermitGrant> {
-        let least = GrantKey {
-            name: name.clone(),
-            slot: Slot::Permits(PermitId::default()),
-            label: Arc::default(),
-        };
         let state = self.state.lock();
-        let of_name = state
-            .grants
-            .range(least..)
-            .take_while(|(key, _)| key.name == *name);
+        let of_name = state.grants.of_name(name);
         let grants = of_name.filter_map(|(_, held)| held.grant.permits());
         let wanted = |grant: &&PermitGrant| {
             let named = ids.is_empty() || grant.ids.iter().any(|id| ids.contains(id));
@@ -98,14 +90,15 @@ impl Session {
             // A renewal in progress asks for permits that are gone; its answer will be that of
             // another grant.
             rest.serial = held.grant.serial() + 1;
-            let rest_key = GrantKey::of_permits(&rest);
             let at = if held.renewing {
                 Instant::now()
             } else {
-                held.due.at()
+                deadlines.due_at(held.due)
             };
             deadlines.remove(held.due);
-            held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), rest_key.clone()));
+            let rest_key = GrantKey::of_permits(&rest);
+            let due = Due::Grant(Arc::clone(self), state.grants.next_place());
+            held.due = deadlines.insert(at, due);
             let terms = held.grant.terms();
             held.grant = Holding::Permits(rest);
             held.grant.set_terms(terms);

@@ -126,8 +126,7 @@ impl Session {
     /// Since when an owner of the session holds permits, if it does.
     pub(crate) fn permits_since(&self, name: &LockName, label: &Arc<str>) -> Option<Instant> {
         let state = self.state.lock();
-        let of_name = state.grants.range(GrantKey::first_of(name)..);
-        let of_name = of_name.take_while(|(key, _)| key.name == *name);
+        let of_name = state.grants.of_name(name);
         let permits =
             of_name.filter(|(key, held)| held.grant.permits().is_some() && key.label == *label);
         permits.map(|(_, held)| held.since).min()
@@ -136,8 +135,7 @@ impl Session {
     /// Its owners that hold this name.
     fn holders_of(&self, name: &LockName) -> Vec<HolderHere> {
         let state = self.state.lock();
-        let of_name = state.grants.range(GrantKey::first_of(name)..);
-        let of_name = of_name.take_while(|(key, _)| key.name == *name);
+        let of_name = state.grants.of_name(name);
         let holders = of_name.map(|(key, held)| HolderHere {
             name: key.name.clone(),
             owner: held.grant.owner().clone(),
@@ -204,8 +202,7 @@ impl Session {
             grant.is_some_and(|grant| grant.fencing_token == token)
         };
         let state = self.state.lock();
-        let of_name = state.grants.range(GrantKey::first_of(name)..);
-        let of_name = of_name.take_while(|(key, _)| key.name == *name);
+        let of_name = state.grants.of_name(name);
         let gone = of_name.filter(|(_, held)| is_taken(held));
         let gone: Vec<GrantKey> = gone.map(|(key, _)| key.clone()).collect();
         drop(state);

@@ -2,7 +2,7 @@
 //! and nothing here calls the store.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -21,15 +21,15 @@ use crate::{
     events::{Event, Events, What},
     metrics::families::{SessionTally, Shared},
     resume_token::Claims,
-    session::{held::Held, peer::PeerAddress},
-    types::{GrantKey, Holding, LostReason, OnDisconnect, SessionId},
+    session::{grants::Grants, held::Place, peer::PeerAddress},
+    types::{Holding, LostReason, OnDisconnect, SessionId},
 };
 
 /// An item that is due.
 #[derive(Clone, Debug)]
 pub(crate) enum Due {
     /// A grant to renew, or lost.
-    Grant(Arc<Session>, GrantKey),
+    Grant(Arc<Session>, Place),
     /// A session whose stream broke and that nobody has resumed.
     Session(Arc<Session>),
 }
@@ -68,8 +68,7 @@ pub(crate) struct State {
     pub(crate) peer: Option<PeerAddress>,
     /// When the session is checked for a resume.
     abandoned: Option<Ticket>,
-    /// Ordered, so that a simulation is repeatable.
-    pub(crate) grants: BTreeMap<GrantKey, Held>,
+    pub(crate) grants: Grants,
     pub(crate) lost: VecDeque<(Holding, LostReason)>,
     /// Grants whose last renewal failed.
     pub(crate) failing: usize,
@@ -117,7 +116,7 @@ impl Session {
             phase: Phase::Detached(epoch),
             peer: None,
             abandoned: None,
-            grants: BTreeMap::new(),
+            grants: Grants::default(),
             lost: VecDeque::new(),
             failing: 0,
             at_risk: false,

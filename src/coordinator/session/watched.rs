@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     session::{
-        held::Held,
+        held::{Held, Place},
         session::{Deadlines, Due, Phase, Session, State},
     },
     types::{Grant, GrantKey, Holding, LostReason, Terms, safe_until},
@@ -39,6 +39,7 @@ const RETRY_MIN: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Renewing {
     pub(crate) key: GrantKey,
+    place: Place,
     pub(crate) serial: u64,
     /// When it was due; none if it is sent early.
     pub(crate) due_at: Option<Instant>,
@@ -66,9 +67,13 @@ impl Session {
         lease: Duration,
     ) -> Option<Holding> {
         let mut state = self.state.lock();
-        state.renewed(self, deadlines, key, sent_at, lease);
+        let live = matches!(state.phase, Phase::Live { .. });
+        let held = state.grants.get_mut(key)?;
+        let was_failing = self.renewed(deadlines, held, live, (sent_at, lease));
+        let holding = held.grant.clone();
+        state.failing -= usize::from(was_failing);
         self.tell_if_safe(&state);
-        state.grants.get(key).map(|held| held.grant.clone())
+        Some(holding)
     }
 
     /// The watchdog's work for a grant that is due: a renewal; none if it was lost or is not to be
@@ -76,12 +81,12 @@ impl Session {
     pub(crate) fn on_due(
         self: &Arc<Self>,
         deadlines: &Deadlines,
-        key: &GrantKey,
+        place: Place,
         now: Instant,
     ) -> Option<Renewing> {
         let mut state = self.state.lock();
         let live = matches!(state.phase, Phase::Live { .. });
-        let held = state.grants.get_mut(key)?;
+        let held = state.grants.at(place)?;
         let terms = held.grant.terms();
         let end = if live { held.end() } else { terms.safe_until };
         if now >= end {
@@ -93,13 +98,14 @@ impl Session {
             } else {
                 LostReason::Expired
             };
+            let key = GrantKey::of_holding(&held.grant);
             drop(state);
-            self.lose(deadlines, key, reason);
+            self.lose(deadlines, &key, reason);
             return None;
         }
-        let due_at = held.due.at();
+        let due_at = deadlines.due_at(held.due);
         // Until the answer arrives, the next event is the loss of the grant.
-        self.reschedule(deadlines, key, held, end);
+        self.reschedule(deadlines, held, end);
         let reads = |grant: &Grant| grant.mode == Mode::Read;
         let looked_after =
             terms.watched || held.in_doubt_until.is_some() || held.grant.lock().is_some_and(reads);
@@ -107,7 +113,7 @@ impl Session {
             return None;
         }
         held.renewing = true;
-        Some(held.renewing(key, Some(due_at)))
+        Some(held.renewing(Some(due_at)))
     }
 
     /// Applies the outcome of a renewal by the watchdog.
@@ -121,7 +127,7 @@ impl Session {
         let key = &renewing.key;
         let mut state = self.state.lock();
         let live = matches!(state.phase, Phase::Live { .. });
-        let Some(held) = state.grants.get_mut(key) else {
+        let Some(held) = state.grants.find(renewing.place, key) else {
             return;
         };
         // Released and acquired again meanwhile: the answer is about another grant.
@@ -135,14 +141,15 @@ impl Session {
                 let left = until.saturating_duration_since(Instant::now());
                 self.metrics.margin(left);
                 let (own_lease, looked) = (held.grant.terms().lease, held.lease.is_zero());
-                state.renewed(self, deadlines, key, sent_at, lease);
-                if looked && let Some(held) = state.grants.get_mut(key) {
+                let was_failing = self.renewed(deadlines, held, live, (sent_at, lease));
+                if looked {
                     let lease = own_lease;
                     held.grant.set_terms(Terms {
                         lease,
                         ..held.grant.terms()
                     });
                 }
+                state.failing -= usize::from(was_failing);
                 self.tell_if_safe(&state);
             }
             Some(Err(_)) if held.releasing => {}
@@ -165,7 +172,7 @@ impl Session {
                 } else {
                     terms.safe_until
                 };
-                self.reschedule(deadlines, key, held, at);
+                self.reschedule(deadlines, held, at);
                 if !std::mem::replace(&mut held.failing, true) {
                     state.failing += 1;
                     if state.failing == 1 {
@@ -177,19 +184,42 @@ impl Session {
         }
     }
 
+    /// Records a successful renewal. Returns whether those before it failed.
+    fn renewed(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        held: &mut Held,
+        live: bool,
+        (sent_at, lease): (Instant, Duration),
+    ) -> bool {
+        held.in_doubt_until = None;
+        held.grant.set_terms(Terms {
+            lease,
+            ..held.grant.terms()
+        });
+        held.extend(Some(safe_until(sent_at, lease)));
+        let at = if live {
+            self.due_at(&held.grant, sent_at)
+        } else {
+            held.grant.terms().safe_until
+        };
+        self.reschedule(deadlines, held, at);
+        std::mem::take(&mut held.failing)
+    }
+
     /// Every grant of a live session, to renew at once; unwatched ones are only inspected.
     pub(crate) fn renew_all(self: &Arc<Self>, deadlines: &Deadlines) -> Vec<Renewing> {
         let mut state = self.state.lock();
         if !matches!(state.phase, Phase::Live { .. }) {
             return Vec::new();
         }
-        let grants = state.grants.iter_mut();
+        let grants = state.grants.values_mut();
         grants
-            .map(|(key, held)| {
+            .map(|held| {
                 let until = held.grant.terms().safe_until;
-                self.reschedule(deadlines, key, held, until);
+                self.reschedule(deadlines, held, until);
                 held.renewing = true;
-                held.renewing(key, None)
+                held.renewing(None)
             })
             .collect()
     }
@@ -211,9 +241,9 @@ impl Session {
         if held.releasing || held.renewing || !held.grant.lock().is_some_and(is_it) {
             return None;
         }
-        self.reschedule(deadlines, key, held, held.grant.terms().safe_until);
+        self.reschedule(deadlines, held, held.grant.terms().safe_until);
         held.renewing = true;
-        Some(held.renewing(key, None))
+        Some(held.renewing(None))
     }
 
     /// The store's clock stepped forward, so its leases end earlier than expected. Those that were
@@ -222,14 +252,14 @@ impl Session {
     pub(crate) fn shorten(self: &Arc<Self>, deadlines: &Deadlines, step: Duration, now: Instant) {
         let mut state = self.state.lock();
         let live = matches!(state.phase, Phase::Live { .. });
-        for (key, held) in &mut state.grants {
+        for held in state.grants.values_mut() {
             let mut terms = held.grant.terms();
             if live {
                 held.in_doubt_until = Some(held.end());
             }
             terms.safe_until = terms.safe_until.checked_sub(step).unwrap_or(now).max(now);
             held.grant.set_terms(terms);
-            self.reschedule(deadlines, key, held, now);
+            self.reschedule(deadlines, held, now);
             // Until it is renewed with the new clock.
             held.failing |= terms.watched;
         }
@@ -250,12 +280,11 @@ impl Session {
     pub(crate) fn reschedule(
         self: &Arc<Self>,
         deadlines: &Deadlines,
-        key: &GrantKey,
         held: &mut Held,
         at: Instant,
     ) {
         deadlines.remove(held.due);
-        held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
+        held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), held.place));
     }
 
     /// When the watchdog next looks at a grant of a live session, after a grant or renewal that was
@@ -286,35 +315,6 @@ impl Session {
 // === impl State ===
 
 impl State {
-    /// Records a successful renewal.
-    pub(crate) fn renewed(
-        &mut self,
-        session: &Arc<Session>,
-        deadlines: &Deadlines,
-        key: &GrantKey,
-        sent_at: Instant,
-        lease: Duration,
-    ) {
-        let live = matches!(self.phase, Phase::Live { .. });
-        let Some(held) = self.grants.get_mut(key) else {
-            return;
-        };
-        held.in_doubt_until = None;
-        held.grant.set_terms(Terms {
-            lease,
-            ..held.grant.terms()
-        });
-        held.extend(Some(safe_until(sent_at, lease)));
-        let at = if live {
-            session.due_at(&held.grant, sent_at)
-        } else {
-            held.grant.terms().safe_until
-        };
-        session.reschedule(deadlines, key, held, at);
-        let was_failing = std::mem::take(&mut held.failing);
-        self.failing -= usize::from(was_failing);
-    }
-
     /// Whether the client was notified of failing renewals, and none fails any more.
     pub(crate) fn is_safe_again(&self) -> bool {
         self.told_at_risk && self.failing == 0
@@ -324,8 +324,8 @@ impl State {
 // === impl Held ===
 
 impl Held {
-    pub(crate) fn renewing(&self, key: &GrantKey, due_at: Option<Instant>) -> Renewing {
-        let name = key.name.shared();
+    pub(crate) fn renewing(&self, due_at: Option<Instant>) -> Renewing {
+        let name = self.grant.name().shared();
         let lease = self.lease;
         let renewal = match &self.grant {
             Holding::Lock(grant) => LeaseRenewal::Lock(Renewal {
@@ -343,7 +343,8 @@ impl Held {
             }),
         };
         Renewing {
-            key: key.clone(),
+            key: GrantKey::of_holding(&self.grant),
+            place: self.place,
             serial: self.grant.serial(),
             due_at,
             min_replica_acks: self.grant.terms().min_replica_acks,

@@ -9,7 +9,7 @@ use crate::{
         asked::{Asked, YieldRequest},
         session::{Phase, Session, State},
     },
-    types::{Grant, GrantKey, LockName, Owner},
+    types::{Grant, LockName, Owner},
 };
 
 // === impl Session ===
@@ -29,8 +29,15 @@ impl Session {
             return false;
         }
         let mut is_held = false;
-        let of_name = state.grants.range_mut(GrantKey::first_of(name)..);
-        for (_, held) in of_name.take_while(|(key, _)| key.name == *name) {
+        let keys: Vec<_> = state
+            .grants
+            .of_name(name)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in keys {
+            let Some(held) = state.grants.get_mut(&key) else {
+                continue;
+            };
             let grant = held.grant.lock();
             if !grant.is_some_and(|it| it.owner == *owner && it.fencing_token == token) {
                 continue;

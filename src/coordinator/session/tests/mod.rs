@@ -21,7 +21,7 @@ use crate::{
     follow::followed::Follows,
     metrics::families::{Metrics, Shared},
     resume_token::Claims,
-    session::Notice,
+    session::{Notice, watched::Renewing},
     types::{
         Grant, GrantKey, LockName, OnDisconnect, Owner, PermitGrant, SessionId, tests::limits,
     },
@@ -145,10 +145,20 @@ impl Table {
             panic!("{due:?}")
         };
         let key = match due {
-            Due::Grant(_, key) => Some(key.clone()),
+            Due::Grant(session, place) => {
+                let mut state = session.state.lock();
+                let held = state.grants.at(*place).unwrap();
+                Some(GrantKey::of_holding(&held.grant))
+            }
             Due::Session(_) => None,
         };
         (begun.elapsed(), key)
+    }
+
+    /// The renewal of a grant that is due then, if there is one.
+    fn on_due_at(&self, key: &GrantKey, now: Instant) -> Option<Renewing> {
+        let place = self.session.state.lock().grants.get(key)?.place;
+        self.session.on_due(&self.deadlines, place, now)
     }
 
     /// What the session says now, in short; none if it says nothing.

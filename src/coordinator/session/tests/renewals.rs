@@ -24,7 +24,7 @@ fn unwatched(grant: Grant, lease: Duration) -> Grant {
 impl Table {
     /// The renewal that is due now, if one is.
     fn on_due(&self, key: &GrantKey) -> Option<Renewing> {
-        self.session.on_due(&self.deadlines, key, Instant::now())
+        self.on_due_at(key, Instant::now())
     }
 
     /// Passes time until the grant is due, and begins its renewal.
