@@ -357,27 +357,5 @@ fn page_size_of(asked: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_token_survives_and_others_are_refused() {
-        let place = PageCursor {
-            behind: "a/b ü".to_owned(),
-            ..PageCursor::default()
-        };
-        let read = PageCursor::from_token(&place.to_token()).unwrap();
-        assert_eq!((read.cursor, read.behind), (place.cursor, place.behind));
-        for bad in ["x", "!", "MA", "MC4wLjA"] {
-            assert!(PageCursor::from_token(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_reason_is_one_line_for_people() {
-        assert!(Reason::parse("the host burns").is_ok());
-        for bad in ["", "  ", "a\nb", "a\x1b[0m", &"x".repeat(257)] {
-            assert!(Reason::parse(bad).is_err(), "{bad:?}");
-        }
-    }
-}
+#[path = "admin_tests.rs"]
+mod tests;

@@ -152,3 +152,55 @@ impl Answer {
         (!allows(right, name)).then_some((right, name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_store::script::Mode;
+
+    use super::*;
+    use crate::{
+        multi::undo::DeliveryAll,
+        testing::{acquire, config, granted, name, owner, start},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn what_ends_a_wait_needs_a_right_to_its_name() {
+        let coordinator = start(config());
+        let mut answers = Vec::new();
+        for of in ["a", "b", "c"] {
+            let request = acquire(of, Mode::Fair, &owner("x"));
+            let delivery = granted(&coordinator, &request).await;
+            answers.push(match of {
+                "a" => Answer::Granted(delivery),
+                "b" => {
+                    let revision = 1;
+                    Answer::Elected(Elected { delivery, revision })
+                }
+                _ => Answer::GrantedAll(DeliveryAll::in_order(vec![delivery])),
+            });
+        }
+        answers.push(Answer::LatchOpened(LatchOpened { name: name("d") }));
+        answers.push(Answer::LockFree(LockFree {
+            name: name("e"),
+            fencing_token: 1,
+        }));
+        let names: Vec<_> = answers
+            .iter()
+            .map(|answer| answer.forbidden(|_, _| false).unwrap())
+            .map(|(right, name)| (right == Right::Describe, name.to_string()))
+            .collect();
+        let expected = [
+            (false, "a"),
+            (false, "b"),
+            (false, "c"),
+            (false, "d"),
+            (true, "e"),
+        ];
+        assert_eq!(
+            names,
+            expected.map(|(right, name)| (right, name.to_owned()))
+        );
+        assert!(answers.iter().all(|it| it.forbidden(|_, _| true).is_none()));
+        assert!(Answer::Resigned(0).forbidden(|_, _| false).is_none());
+    }
+}

@@ -146,3 +146,56 @@ impl Core {
 pub(crate) fn closed_until(grace: Duration) -> Option<Instant> {
     (!grace.is_zero()).then(|| Instant::now() + grace)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        admin::Reason,
+        testing::{SECOND, acquire, config, granted, in_session, name, open, owner, start},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn the_store_tells_whether_a_grant_was_released_by_force() {
+        let coordinator = start(config());
+        let opened = open(&coordinator);
+        let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+        let grant = granted(&coordinator, &request).await.take().unwrap();
+        let reason = Reason::parse("stuck").unwrap();
+        let forced = coordinator.force_release(&name("a"), &reason, SECOND).await;
+        assert_eq!(forced.unwrap().holder_count, 1);
+        let later = Grant {
+            fencing_token: grant.fencing_token + 1,
+            ..grant.clone()
+        };
+        let expired = LostReason::from(Ownership::Expired);
+        for (grant, is_forced) in [(grant, true), (later, false)] {
+            let holding = Holding::Lock(grant);
+            let why = coordinator
+                .core
+                .why_gone(&holding, Ownership::Expired)
+                .await;
+            assert_eq!(why.detail() == Some("stuck"), is_forced, "{why:?}");
+            assert_eq!(why == expired, !is_forced, "{why:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watchers_hear_once_of_each_loss_by_force() {
+        let coordinator = start(config());
+        let opened = open(&coordinator);
+        for owner in [owner("x"), in_session(&opened, "")] {
+            let request = acquire("a", Mode::Exclusive, &owner);
+            granted(&coordinator, &request).await.take().unwrap();
+            let mut told = coordinator.core.events.subscribe().unwrap();
+            let reason = Reason::parse("stuck").unwrap();
+            let (of, grace) = (name("a"), Duration::ZERO);
+            let forced = coordinator.force_release(&of, &reason, grace).await;
+            assert_eq!(forced.unwrap().holder_count, 1);
+            let event = told.try_recv().unwrap();
+            assert!(matches!(event.what, What::Lost(_)), "{event:?}");
+            assert_eq!((event.owner, event.holds), (owner, 1));
+            assert!(told.try_recv().is_err());
+        }
+    }
+}

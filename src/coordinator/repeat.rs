@@ -82,3 +82,78 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::testing::{MILLI, config, start};
+
+    fn unavailable() -> CallError {
+        CallError::Unavailable("by the test".to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_repeated_as_long_as_the_next_would_not_come_too_late() {
+        let coordinator = start(config());
+        // Calls are made at 0, 50, 150, 350, 750 and 1550 ms, and then each second.
+        let rows = [
+            (0, 1, 0),
+            (49, 1, 0),
+            (50, 2, 50),
+            (149, 2, 50),
+            (150, 3, 150),
+            (1_549, 5, 750),
+            (1_550, 6, 1_550),
+            (2_550, 7, 2_550),
+            (4_600, 9, 4_550),
+        ];
+        for (at_most, expected, last) in rows {
+            let (calls, begun) = (Cell::new(0), Instant::now());
+            let call = || {
+                calls.set(calls.get() + 1);
+                async { Err::<(), _>(unavailable()) }
+            };
+            let answer = coordinator.core.until_answered(MILLI * at_most, call).await;
+            assert_eq!(answer, None);
+            assert_eq!((calls.get(), begun.elapsed()), (expected, MILLI * last));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_the_repeats_and_so_does_an_error_that_does_not_pass() {
+        let coordinator = start(config());
+        for (end, expected) in [(Ok(7), Some(7)), (Err(CallError::WrongKind), None)] {
+            let calls = Cell::new(0);
+            let call = || {
+                calls.set(calls.get() + 1);
+                let answer = if calls.get() < 3 {
+                    Err(unavailable())
+                } else {
+                    end.clone()
+                };
+                async { answer }
+            };
+            let answer = coordinator.core.until_answered(MILLI * 9_000, call).await;
+            assert_eq!((answer, calls.get()), (expected, 3));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_holds_that_were_taken_back_are_counted() {
+        let coordinator = start(config());
+        let core = &coordinator.core;
+        for (undone, counted) in [(None, 0), (Some(false), 0), (Some(true), 1)] {
+            core.count_undone(undone);
+            assert_eq!(core.metrics.orphans.get(), counted);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_grant_whose_safe_time_is_over_is_none() {
+        let now = Instant::now();
+        assert!(expect_valid(now + MILLI).is_ok());
+        assert!(expect_valid(now).is_err());
+    }
+}

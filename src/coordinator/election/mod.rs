@@ -8,3 +8,5 @@ pub(crate) mod observe;
 pub(crate) mod outcome;
 pub(crate) mod request;
 pub(crate) mod shown;
+#[cfg(test)]
+mod tests;

@@ -185,3 +185,7 @@ impl Undo {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "delivery_tests.rs"]
+mod tests;

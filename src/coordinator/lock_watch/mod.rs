@@ -4,4 +4,6 @@ pub(crate) mod changes;
 pub(crate) mod follow;
 pub(crate) mod free;
 pub(crate) mod look;
+#[cfg(test)]
+mod tests;
 pub(crate) mod watcher;

@@ -284,3 +284,7 @@ impl Core {
         Ok(owner_locks)
     }
 }
+
+#[cfg(test)]
+#[path = "attempt_tests.rs"]
+mod tests;

@@ -303,3 +303,7 @@ fn renewal(grant: &Grant) -> Renewal {
         noted: grant.note.is_some(),
     }
 }
+
+#[cfg(test)]
+#[path = "in_order_tests.rs"]
+mod tests;

@@ -74,3 +74,21 @@ impl AcquireAll {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_store::script::Mode;
+
+    use super::*;
+    use crate::testing::{acquire_all, owner};
+
+    #[test]
+    fn several_locks_are_counted_each_and_have_no_common_name() {
+        let both = [("a", Mode::Read), ("b", Mode::Write)];
+        let request = acquire_all(&both, &owner("x"));
+        let subject = request.subject();
+        assert_eq!(subject.owner, Some(&request.owner));
+        assert_eq!((subject.name, subject.mode), (None, None));
+        assert!(matches!(subject.counts, Counts::Grants(locks) if locks.len() == 2));
+    }
+}

@@ -261,3 +261,7 @@ impl Core {
         undone.unwrap_or(false)
     }
 }
+
+#[cfg(test)]
+#[path = "undo_tests.rs"]
+mod tests;

@@ -7,3 +7,5 @@ pub(crate) mod outcome;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod request;
+#[cfg(test)]
+mod tests;

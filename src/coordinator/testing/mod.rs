@@ -1,7 +1,13 @@
 //! A coordinator on a store in this process, without any protocol.
 
+mod caller;
+mod faults;
 mod followed;
+mod handed_on;
 mod registered;
+mod requests;
+mod resumed;
+mod started;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,6 +22,15 @@ use crate::{
     coordinator::Coordinator,
     session_secrets::SessionSecrets,
     types::{LockName, tests::limits},
+};
+
+pub(crate) use self::{
+    caller::Caller,
+    faults::{Fault, Faults, start_faulty},
+    requests::{
+        acquire, acquire_all, granted, granted_all, holders, in_session, locks, open, owner,
+        request_id, settle,
+    },
 };
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

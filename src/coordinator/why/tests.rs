@@ -8,12 +8,15 @@ use tokio::time::Instant;
 
 use super::{
     board::{Board, Deadlocked},
+    cycle::{Cycle, Sightings},
     own::own,
+    wait::Party,
+    walk::Walk,
 };
 use crate::{
     coordinator::Coordinator,
     stream::Opened,
-    testing::{SECOND, config, name, start},
+    testing::{SECOND, config, name, start, start_faulty},
     types::{Goal, Grant, HolderKnown, Limits, OnDisconnect, Owner, tests::limits},
     waiters::queue::QueueTicket,
 };
@@ -185,4 +188,36 @@ async fn a_deadlock_is_new_once_as_long_as_it_lasts() {
     assert_eq!(board.deadlocks().len(), 2);
     board.name(BTreeMap::new());
     assert!(!board.is_deadlock(&state(1)) && board.deadlocks().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_walk_looks_up_no_more_than_it_may() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let core = &coordinator.core;
+    let (own, party) = (core.why.own(), Party::of(&owner("x")));
+    for (looks, of_waits, of_locks) in [(0, 0, 0), (1, 1, 0), (2, 1, 1)] {
+        let calls = |script| faults.calls(script);
+        let before = (calls("waits_look"), calls("lock_inspect"));
+        let mut walk = Walk::new(core, &own, looks);
+        assert!(walk.waits(&party).await.is_none());
+        let is_known = walk.lock(&name("a")).await.unwrap().is_some();
+        assert_eq!(is_known, of_locks == 1);
+        assert_eq!(calls("waits_look") - before.0, of_waits);
+        assert_eq!(calls("lock_inspect") - before.1, of_locks);
+        assert!(walk.is_exhausted());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cycle_is_a_deadlock_if_it_was_under_way_after_it_was_seen() {
+    let (mut sightings, seen_at) = (Sightings::default(), Instant::now());
+    let cycle = |alive_at| Cycle {
+        links: Vec::new(),
+        is_possible: false,
+        alive_at,
+    };
+    assert!(!sightings.confirm(&cycle(seen_at)));
+    tokio::time::advance(SECOND).await;
+    assert!(!sightings.confirm(&cycle(seen_at)));
+    assert!(sightings.confirm(&cycle(Instant::now())));
 }

@@ -193,3 +193,27 @@ async fn after_sixteen_in_a_row_others_elsewhere_have_their_turn() {
     assert!(head.follows_hint());
     again.answered(DONE).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_during_an_attempt_is_a_hint_if_the_attempt_gets_nothing() {
+    let lines = Lines::new();
+    let head = lines.head("a", EXCLUSIVE, "1").await;
+    let sent = lines.send().await;
+    assert!(head.follows_hint(), "the attempt begins");
+    sent.answered(DONE).await;
+    assert!(!head.follows_hint());
+    head.no_outcome();
+    assert!(head.follows_hint());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_offer_that_the_head_does_not_accept_at_once_is_withdrawn() {
+    let lines = Lines::new();
+    let head = lines.head("a", EXCLUSIVE, "1").await;
+    head.take_offers();
+    let (of, holder) = (name("a"), owner("holder"));
+    let offered = lines.waiters.offer(&of, (&holder, None, None)).unwrap();
+    let handed_over = lines.waiters.hand_over_in_one_call(&holder, offered);
+    let handed_over = tokio::time::timeout(MILLI, handed_over).await;
+    assert!(handed_over.unwrap().is_none());
+}

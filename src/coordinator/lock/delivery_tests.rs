@@ -1,0 +1,80 @@
+use lockkeeper_access::Quotas;
+use lockkeeper_store::script::Mode;
+
+use super::*;
+use crate::{
+    lock::request::Acquire,
+    testing::{
+        account, acquire, config, granted, holders, in_session, name, open, owner, request_id,
+        settle, start,
+    },
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_nobody_takes_is_given_back_with_its_quota_and_counted() {
+    let coordinator = start(config());
+    let core = &coordinator.core;
+    let request = Acquire {
+        account: account(Quotas {
+            grants: 1,
+            ..Quotas::default()
+        }),
+        ..acquire("a", Mode::Exclusive, &owner("x"))
+    };
+    let delivery = granted(&coordinator, &request).await;
+    assert!(!core.has_room(&request.account));
+    drop(delivery);
+    settle().await;
+    assert!(core.has_room(&request.account));
+    assert!(holders(core, "a").await.is_empty());
+    assert_eq!(core.metrics.orphans.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_keeps_what_a_repeat_took_over() {
+    let coordinator = start(config());
+    let opened = open(&coordinator);
+    let request = Acquire {
+        request_id: request_id("r"),
+        ..acquire("a", Mode::Exclusive, &in_session(&opened, ""))
+    };
+    let first = granted(&coordinator, &request).await;
+    let repeat = granted(&coordinator, &request).await;
+    drop(first);
+    settle().await;
+    assert_eq!(holders(&coordinator.core, "a").await.len(), 1);
+    assert_eq!(opened.stream.names(), [name("a")]);
+    assert_eq!(repeat.take().unwrap().hold_count, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_lowers_only_the_grant_that_it_is_about() {
+    let coordinator = start(config());
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+    let grant = granted(&coordinator, &request).await.take().unwrap();
+    let session = &opened.stream.session;
+    let left = |registered, grant: &Grant| {
+        let lost = session.state.lock().grants[&GrantKey::of(grant)]
+            .lost
+            .clone();
+        holds_without(Some(session), registered, grant, &lost)
+    };
+    let later = Grant {
+        serial: grant.serial + 1,
+        ..grant.clone()
+    };
+    // Whether the hold is in the table, and what is left without it.
+    let rows = [
+        (true, &grant, Some(0)),
+        (true, &later, None),
+        (false, &grant, Some(1)),
+        (false, &later, None),
+    ];
+    for (registered, grant, expected) in rows {
+        assert_eq!(left(registered, grant), expected, "{registered}");
+    }
+    let confirmed = Lost::default();
+    assert_eq!(holds_without(Some(session), true, &grant, &confirmed), None);
+    assert_eq!(holds_without(None, true, &later, &confirmed), Some(0));
+}

@@ -1,0 +1,84 @@
+use std::time::Duration;
+
+use lockkeeper_store::script::Mode;
+
+use super::*;
+use crate::testing::{
+    MILLI, SECOND, acquire, config, granted, in_session, open, owner, start, start_faulty,
+};
+
+/// Locks that were taken now.
+fn taken(core: &Arc<Core>, deliveries: Vec<Delivery>) -> Taken<'_> {
+    Taken {
+        core,
+        session: None,
+        deliveries,
+        since: Instant::now(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_are_renewed_once_more_than_a_tenth_of_their_lease_has_passed() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let delivery = granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await;
+    let mut taken = taken(&coordinator.core, vec![delivery]);
+    tokio::time::advance(SECOND * 3).await;
+    assert!(taken.refresh().await.unwrap());
+    assert_eq!(faults.calls("lock_renew"), 0);
+    tokio::time::advance(MILLI).await;
+    assert!(taken.refresh().await.unwrap());
+    assert_eq!(faults.calls("lock_renew"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_are_held_until_one_is_lost_or_its_safe_time_ends() {
+    let coordinator = start(config());
+    let both = [
+        granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await,
+        granted(&coordinator, &acquire("b", Mode::Fair, &owner("x"))).await,
+    ];
+    let end = both[0].grant().safe_until;
+    let taken = taken(&coordinator.core, both.into());
+    assert!(taken.are_held());
+    let left = end.saturating_duration_since(Instant::now());
+    tokio::time::advance(left - MILLI).await;
+    assert!(taken.are_held());
+    taken.deliveries[1].lost.set();
+    assert!(!taken.are_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_not_held_when_its_safe_time_is_over() {
+    let coordinator = start(config());
+    let mut delivery = granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await;
+    for (left, is_held) in [(MILLI, true), (Duration::ZERO, false)] {
+        let safe_until = Instant::now() + left;
+        delivery.set_grant(Grant {
+            safe_until,
+            ..delivery.grant().clone()
+        });
+        let taken = taken(&coordinator.core, vec![delivery]);
+        assert_eq!(taken.are_held(), is_held, "{left:?}");
+        delivery = taken.deliveries.into_iter().next().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_session_the_watchdog_renews_and_the_delivery_follows() {
+    let coordinator = start(config());
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Fair, &in_session(&opened, ""));
+    let delivery = granted(&coordinator, &request).await;
+    let (name, before) = (delivery.grant().name.clone(), delivery.grant().safe_until);
+    let mut taken = Taken {
+        session: Some(Arc::clone(&opened.stream.session)),
+        ..taken(&coordinator.core, vec![delivery])
+    };
+    tokio::time::sleep(SECOND * 11).await;
+    assert!(taken.refresh().await.unwrap());
+    assert!(taken.deliveries[0].grant().safe_until > before);
+    let key = GrantKey::new(&name, Mode::Fair, &request.owner.label);
+    let deadlines = &coordinator.core.deadlines;
+    opened.stream.session.set_holds(deadlines, &key, 0, None);
+    assert!(!taken.refresh().await.unwrap());
+}

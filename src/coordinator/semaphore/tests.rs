@@ -1,0 +1,215 @@
+//! Permits of one coordinator, on a store that can fail.
+
+use lockkeeper_access::{Account, Quotas};
+
+use super::{
+    acquire::acquire,
+    attempt::{Attempted, PermitDelivery, attempt},
+    release::release,
+    renew::renew,
+    request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits},
+};
+use crate::{
+    coordinator::Coordinator,
+    progress::WaitState,
+    testing::{
+        Caller, Fault, Faults, MILLI, SECOND, account, config, in_session, name, open, owner,
+        request_id, settle, start_faulty,
+    },
+    types::{Lease, Owner, tests::limits},
+    watchdog,
+};
+
+/// A coordinator, and a semaphore of three permits.
+async fn semaphore() -> (Faults, Coordinator) {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let set = coordinator.core.scripts.set_permits("s", 3, false);
+    set.await.unwrap();
+    (faults, coordinator)
+}
+
+fn permits(count: u32, owner: &Owner) -> AcquirePermits {
+    AcquirePermits {
+        name: name("s"),
+        owner: owner.clone(),
+        permits: PermitCount::new(count).unwrap(),
+        lease: None,
+        wait: None,
+        request_id: None,
+        min_replica_acks: 0,
+        account: Account::default(),
+    }
+}
+
+fn back(owner: &Owner) -> ReleasePermits {
+    ReleasePermits {
+        name: name("s"),
+        owner: owner.clone(),
+        ids: Vec::new(),
+        request_id: None,
+    }
+}
+
+async fn granted(coordinator: &Coordinator, request: &AcquirePermits) -> PermitDelivery {
+    match attempt(&coordinator.core, request, false).await.unwrap() {
+        Attempted::Granted(delivery) => delivery,
+        busy @ Attempted::Busy { .. } => panic!("{busy:?}"),
+    }
+}
+
+async fn available(coordinator: &Coordinator) -> u32 {
+    let everybody = permits(3, &owner("all"));
+    match attempt(&coordinator.core, &everybody, false).await.unwrap() {
+        Attempted::Busy { available, .. } => available,
+        Attempted::Granted(_) => 3,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_that_nobody_takes_are_given_back_with_their_quota() {
+    let (_faults, coordinator) = semaphore().await;
+    let core = &coordinator.core;
+    let request = AcquirePermits {
+        account: account(Quotas {
+            grants: 2,
+            ..Quotas::default()
+        }),
+        ..permits(2, &owner("x"))
+    };
+    let delivery = granted(&coordinator, &request).await;
+    assert!(!core.has_room(&request.account));
+    drop(delivery);
+    settle().await;
+    assert!(core.has_room(&request.account));
+    assert_eq!(available(&coordinator).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_keeps_permits_only_if_a_repeat_took_them_over() {
+    for is_repeated in [false, true] {
+        let (_faults, coordinator) = semaphore().await;
+        let opened = open(&coordinator);
+        let request = AcquirePermits {
+            request_id: request_id("r"),
+            ..permits(2, &in_session(&opened, ""))
+        };
+        let first = granted(&coordinator, &request).await;
+        if is_repeated {
+            granted(&coordinator, &request).await.take().unwrap();
+        }
+        drop(first);
+        settle().await;
+        assert_eq!(!opened.stream.names().is_empty(), is_repeated);
+        let expected = if is_repeated { 1 } else { 3 };
+        assert_eq!(available(&coordinator).await, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_did_not_arrive_is_completed_without_its_caller() {
+    for id in ["", "r"] {
+        let (faults, coordinator) = semaphore().await;
+        let opened = open(&coordinator);
+        let own = in_session(&opened, "");
+        granted(&coordinator, &permits(2, &own))
+            .await
+            .take()
+            .unwrap();
+        faults.next("permit_release", Fault::RequestLost);
+        let request = ReleasePermits {
+            request_id: request_id(id),
+            ..back(&own)
+        };
+        let released = release(&coordinator.core, &request).await;
+        assert!(released.is_err());
+        assert!(opened.stream.names().is_empty());
+        settle().await;
+        assert_eq!(available(&coordinator).await, 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_of_what_the_session_does_not_have_is_not_repeated() {
+    let (faults, coordinator) = semaphore().await;
+    let opened = open(&coordinator);
+    faults.next("permit_release", Fault::RequestLost);
+    let request = ReleasePermits {
+        request_id: request_id("r"),
+        ..back(&in_session(&opened, ""))
+    };
+    assert!(release(&coordinator.core, &request).await.is_err());
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(faults.calls("permit_release"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_on_their_way_back_are_not_lost() {
+    let (faults, coordinator) = semaphore().await;
+    let opened = open(&coordinator);
+    let own = in_session(&opened, "");
+    granted(&coordinator, &permits(2, &own))
+        .await
+        .take()
+        .unwrap();
+    faults.next("permit_release", Fault::AnswerTakes(SECOND));
+    let request = back(&own);
+    let released = release(&coordinator.core, &request);
+    let renewed = async {
+        settle().await;
+        watchdog::renew_all(&coordinator.core).await;
+    };
+    let (released, ()) = tokio::join!(released, renewed);
+    assert_eq!(released.unwrap().permits, 2);
+    assert!(opened.stream.session.state.lock().lost.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_without_a_lease_asks_for_that_of_the_session() {
+    let (_faults, coordinator) = semaphore().await;
+    let opened = open(&coordinator);
+    let own = in_session(&opened, "");
+    granted(&coordinator, &permits(1, &own))
+        .await
+        .take()
+        .unwrap();
+    // A renewal never shortens a lease.
+    for (lease, expected) in [(Some(SECOND * 60), SECOND * 60), (None, SECOND * 55)] {
+        let request = RenewPermits {
+            name: name("s"),
+            owner: own.clone(),
+            ids: Vec::new(),
+            lease: lease.map(|it| Lease::new(it, &limits()).unwrap()),
+        };
+        let renewed = renew(&coordinator.core, &request).await.unwrap();
+        assert_eq!(renewed[0].lease, expected);
+        tokio::time::sleep(SECOND * 5).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_notified_of_permits_that_are_not_enough_for_it() {
+    let (_faults, coordinator) = semaphore().await;
+    let one = granted(&coordinator, &permits(1, &owner("x"))).await;
+    let two = granted(&coordinator, &permits(2, &owner("y"))).await;
+    let (one, _two) = (one.take().unwrap(), two.take().unwrap());
+    let (caller, core) = (Caller::default(), coordinator.core.clone());
+    let (mut progress, request) = (caller.clone(), permits(3, &owner("z")));
+    coordinator.core.tasks.spawn("wait", async move {
+        drop(acquire(&core, &request, &mut progress).await);
+    });
+    settle().await;
+    let free = |state: WaitState| match state {
+        WaitState::Permits(waiting) => waiting.available,
+        other => panic!("{other:?}"),
+    };
+    let told: Vec<_> = caller.told().into_iter().map(free).collect();
+    assert_eq!(told, [0]);
+    let request = ReleasePermits {
+        ids: one.ids.to_vec(),
+        ..back(&one.owner)
+    };
+    release(&coordinator.core, &request).await.unwrap();
+    tokio::time::sleep(MILLI * 100).await;
+    let told: Vec<_> = caller.told().into_iter().map(free).collect();
+    assert_eq!(told, [1]);
+}

@@ -1,0 +1,99 @@
+//! Requests of these tests, and what has become of them.
+
+use lockkeeper_access::Account;
+use lockkeeper_store::script::{Mode, Refusal};
+
+use super::{MILLI, name};
+use crate::{
+    coordinator::Coordinator,
+    core::Core,
+    lock::{
+        attempt::{Attempted, attempt},
+        delivery::Delivery,
+        request::Acquire,
+    },
+    multi::{
+        attempt::{AttemptedAll, attempt_all},
+        locks::Locks,
+        request::AcquireAll,
+        undo::DeliveryAll,
+    },
+    stream::Opened,
+    types::{OnDisconnect, Owner, RequestId, tests::limits},
+};
+
+/// A session that keeps its grants when its stream breaks.
+pub(crate) fn open(coordinator: &Coordinator) -> Opened {
+    let (account, name) = (Account::default(), String::new());
+    let opened = coordinator.open(account, None, name, OnDisconnect::Keep);
+    opened.unwrap()
+}
+
+pub(crate) fn in_session(opened: &Opened, label: &str) -> Owner {
+    Owner::in_session(opened.stream.id().clone(), label, &limits()).unwrap()
+}
+
+pub(crate) fn owner(label: &str) -> Owner {
+    Owner::sessionless(label, &limits()).unwrap()
+}
+
+pub(crate) fn request_id(id: &str) -> Option<RequestId> {
+    RequestId::parse(id, &limits()).unwrap()
+}
+
+pub(crate) fn locks(named: &[(&str, Mode)]) -> Locks {
+    let named = named.iter().map(|(of, mode)| Ok((name(of), *mode)));
+    Locks::new(named, &limits()).unwrap()
+}
+
+/// A request for one lock, which waits without a limit.
+pub(crate) fn acquire(of: &str, mode: Mode, owner: &Owner) -> Acquire {
+    acquire_all(&[(of, mode)], owner).member(0, None)
+}
+
+/// A request for several locks, which waits without a limit.
+pub(crate) fn acquire_all(named: &[(&str, Mode)], owner: &Owner) -> AcquireAll {
+    AcquireAll {
+        locks: locks(named),
+        owner: owner.clone(),
+        lease: None,
+        wait: None,
+        request_id: None,
+        min_replica_acks: 0,
+        note: None,
+        end_on_deadlock: false,
+        account: Account::default(),
+    }
+}
+
+/// The answer to an attempt on a lock that nobody else holds.
+pub(crate) async fn granted(coordinator: &Coordinator, request: &Acquire) -> Delivery {
+    let attempted = attempt(&coordinator.core, request, Refusal::Forgotten, None);
+    match attempted.await.unwrap() {
+        Attempted::Granted(delivery) => delivery,
+        busy @ Attempted::Busy { .. } => panic!("{busy:?}"),
+    }
+}
+
+/// The answer to an attempt on several locks that nobody else holds.
+pub(crate) async fn granted_all(coordinator: &Coordinator, request: &AcquireAll) -> DeliveryAll {
+    let attempted = attempt_all(&coordinator.core, request, Refusal::Forgotten);
+    match attempted.await.unwrap() {
+        AttemptedAll::Granted(delivery) => delivery,
+        AttemptedAll::Busy { which, .. } => panic!("{}", request.locks.name(which)),
+    }
+}
+
+/// Each holder of a lock in the store, and its holds.
+pub(crate) async fn holders(core: &Core, of: &str) -> Vec<(String, u32)> {
+    let seen = core.scripts.inspect(of, 10).await.unwrap();
+    let holders = seen.holders.into_iter();
+    let owner = |field: &[u8]| Owner::from_field(str::from_utf8(field).unwrap());
+    let holders = holders.map(|it| (owner(&it.owner).label.to_string(), it.hold_count));
+    holders.collect()
+}
+
+/// Lets everything run that waits for nothing.
+pub(crate) async fn settle() {
+    tokio::time::sleep(MILLI).await;
+}
