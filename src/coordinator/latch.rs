@@ -232,3 +232,36 @@ impl LatchNotOpened {
         Summary::NotOpened(self.why)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Caller, MILLI, SECOND, config, name, start_faulty};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_latch_that_is_forgotten_later_is_not_looked_at_earlier() {
+        let mut looks = Vec::new();
+        for ttl in [None, Some(SECOND * 10)] {
+            let (faults, coordinator, _store) = start_faulty(config());
+            let set = SetCount {
+                name: name("l"),
+                count: 1,
+                ttl,
+                request_id: None,
+            };
+            super::set(&coordinator.core, &set).await.unwrap();
+            let core = Arc::clone(&coordinator.core);
+            coordinator.core.tasks.spawn("wait", async move {
+                let request = AwaitLatch {
+                    name: name("l"),
+                    session: None,
+                    wait: None,
+                };
+                drop(await_latch(&core, &request, &mut Caller::default()).await);
+            });
+            tokio::time::sleep(MILLI * 500).await;
+            looks.push(faults.calls("latch_inspect"));
+        }
+        assert!(looks[0] > 0 && looks[0] == looks[1], "{looks:?}");
+    }
+}

@@ -6,8 +6,11 @@ use lockkeeper_store::script::Mode;
 use super::*;
 use crate::{
     coordinator::Coordinator,
+    metrics::labels::Direction,
     stream::Opened,
-    testing::{MILLI, SECOND, config, name, start},
+    testing::{
+        Fault, MILLI, SECOND, acquire, config, granted, in_session, name, open, start, start_faulty,
+    },
     types::{Grant, GrantKey, OnDisconnect, Owner, tests::limits},
 };
 
@@ -44,17 +47,19 @@ fn holder(coordinator: &Coordinator) -> (Arc<Session>, GrantKey, Opened) {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_forward_shortens_leases_and_a_step_back_does_not() {
-    // By how much the clock is ahead at the second look, in ms; what is left of 29 s, in ms.
+    // By how much the clock is ahead at the second look, in ms; what is left of 29 s, in ms; the
+    // steps that are counted, forward and back.
     let rows = [
-        (0, 29_000),
-        (500, 29_000),
-        (501, 28_499),
-        (10_000, 19_000),
-        (60_000, 0),
-        (-500, 29_000),
-        (-60_000, 29_000),
+        (0, 29_000, (0, 0)),
+        (500, 29_000, (0, 0)),
+        (501, 28_499, (1, 0)),
+        (10_000, 19_000, (1, 0)),
+        (60_000, 0, (1, 0)),
+        (-500, 29_000, (0, 0)),
+        (-501, 29_000, (0, 1)),
+        (-60_000, 29_000, (0, 1)),
     ];
-    for (ahead, left) in rows {
+    for (ahead, left, steps) in rows {
         let coordinator = start(config());
         let (session, key, _opened) = holder(&coordinator);
         let renewer = Renewer::new(&coordinator.core);
@@ -74,6 +79,9 @@ async fn a_step_forward_shortens_leases_and_a_step_back_does_not() {
         let until = session.grant(&key).unwrap().safe_until;
         let safe_for = until.saturating_duration_since(Instant::now());
         assert_eq!(safe_for.as_millis(), left, "{ahead}");
+        let counted = |direction| coordinator.core.metrics.clock_steps.of(direction).get();
+        let counted = (counted(Direction::Forward), counted(Direction::Back));
+        assert_eq!(counted, steps, "{ahead}");
     }
 }
 
@@ -104,4 +112,20 @@ async fn a_call_that_took_long_hides_as_much_of_a_step() {
     // Now it is ahead by at least 600 ms more.
     look(START + 5_001_000, Instant::now());
     assert_eq!(safe_for(&session), MILLI * 27_399);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_at_risk_while_renewals_fail() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+    granted(&coordinator, &request).await.take().unwrap();
+    let at_risk = || coordinator.list_sessions(0, "").sessions[0].at_risk;
+    assert!(!at_risk());
+    faults.next("lock_renew", Fault::Unavailable);
+    faults.next("lock_raise", Fault::Unavailable);
+    renew_all(&coordinator.core).await;
+    assert!(at_risk());
+    tokio::time::sleep(SECOND * 11).await;
+    assert!(!at_risk());
 }

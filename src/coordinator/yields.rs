@@ -315,3 +315,23 @@ impl Standing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_stands_for_half_a_minute_or_for_at_most_an_hour() {
+        let nano = Duration::from_nanos(1);
+        let rows = [
+            (None, Some(YIELD_WITHIN)),
+            (Some(Duration::ZERO), None),
+            (Some(nano), Some(nano)),
+            (Some(YIELD_WITHIN_MAX), Some(YIELD_WITHIN_MAX)),
+            (Some(YIELD_WITHIN_MAX + nano), None),
+        ];
+        for (asked, expected) in rows {
+            assert_eq!(RequestYield::within(asked).ok(), expected, "{asked:?}");
+        }
+    }
+}

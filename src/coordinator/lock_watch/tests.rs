@@ -7,15 +7,17 @@ use lockkeeper_store::script::Mode;
 use tokio::time::Instant;
 
 use super::{
-    changes::GapReason,
+    changes::{GapReason, GrantEnd},
     free::{AwaitFree, await_free},
     watcher::{LockEvent, LockWatcher},
 };
 use crate::{
     coordinator::Coordinator,
+    lock::request::Release,
     progress::WaitState,
     testing::{
-        Caller, Faults, MILLI, SECOND, acquire, config, granted, name, owner, settle, start_faulty,
+        Caller, Faults, MILLI, SECOND, acquire, config, granted, in_session, name, open, owner,
+        settle, start_faulty,
     },
     types::Grant,
 };
@@ -110,4 +112,31 @@ async fn a_watcher_that_falls_behind_notices_it() {
     tokio::time::sleep(MILLI * 20).await;
     let event = tokio::time::timeout(SECOND, watcher.next()).await.unwrap();
     assert!(is_behind(&event.unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_here_is_heard_of_without_a_message() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    faults.deafen();
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+    granted(&coordinator, &request).await.take().unwrap();
+    let mut watcher = watch(&coordinator).await;
+    let release = Release {
+        name: request.name,
+        mode: request.mode,
+        owner: request.owner,
+        request_id: None,
+    };
+    crate::lock::release::release(&coordinator.core, &release)
+        .await
+        .unwrap();
+    let event = tokio::time::timeout(MILLI * 100, watcher.next())
+        .await
+        .unwrap();
+    let end = match event.unwrap() {
+        LockEvent::Ended { end, .. } => end,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(end, GrantEnd::Released);
 }

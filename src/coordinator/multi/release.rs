@@ -197,3 +197,38 @@ impl Releasing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        testing::{
+            Fault, SECOND, acquire_all, config, granted_all, in_session, open, settle, start_faulty,
+        },
+        watchdog,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_on_its_way_back_is_not_lost_and_needs_no_acknowledgement() {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let opened = open(&coordinator);
+        let both = [("a", Mode::Exclusive), ("b", Mode::Write)];
+        let request = acquire_all(&both, &in_session(&opened, ""));
+        granted_all(&coordinator, &request).await.take().unwrap();
+        faults.next("multi_release", Fault::AnswerTakes(SECOND));
+        let release = ReleaseAll {
+            locks: request.locks,
+            owner: request.owner,
+            request_id: None,
+        };
+        let released = release_all(&coordinator.core, &release);
+        let renewed = async {
+            settle().await;
+            watchdog::renew_all(&coordinator.core).await;
+        };
+        let (released, ()) = tokio::join!(released, renewed);
+        assert!(released.unwrap().iter().all(|it| it.left == Some(0)));
+        assert!(opened.stream.session.state.lock().lost.is_empty());
+        assert_eq!(faults.calls("lock_acknowledge"), 0);
+    }
+}

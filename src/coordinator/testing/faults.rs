@@ -22,8 +22,6 @@ pub(crate) enum Fault {
     Unavailable,
     /// The script does not run, and its caller does not know.
     RequestLost,
-    /// The script runs, and its caller does not know.
-    AnswerLost,
     /// The script does not run, for a reason that does not pass.
     OutOfMemory,
     /// The script runs at once, and its answer takes this long.
@@ -114,10 +112,6 @@ impl ScriptHost for FaultyHost {
             Some(Fault::Unavailable) => Err(HostError::Unavailable(why())),
             Some(Fault::OutOfMemory) => Err(HostError::OutOfMemory),
             Some(Fault::RequestLost) => Err(HostError::OutcomeUnknown(why())),
-            Some(Fault::AnswerLost) => {
-                let _lost = self.inner.eval(call).await;
-                Err(HostError::OutcomeUnknown(why()))
-            }
             Some(Fault::AnswerTakes(time)) => {
                 let answer = self.inner.eval(call).await;
                 tokio::time::sleep(time).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper_store::script::Mode;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::{
     Caller, Fault, MILLI, acquire, acquire_all, config, granted, in_session, open, settle,
@@ -13,6 +14,7 @@ use crate::{
     coordinator::Coordinator,
     lock::{
         self,
+        describe::describe,
         request::{Acquire, Release},
     },
     multi::{self, request::AcquireAll},
@@ -89,4 +91,36 @@ async fn the_next_in_line_does_not_try_while_all_locks_of_the_first_are_held() {
     tokio::time::sleep(MILLI * 100).await;
     assert_eq!(*waiting.lock(), ["y"]);
     assert_eq!(faults.calls("lock_acquire"), tries);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_last_hold_of_a_fair_lock_is_handed_on() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let [holder, next] = ["x", "y"].map(|label| in_session(&opened, label));
+    let held = acquire("a", Mode::Fair, &holder);
+    for _ in 0..2 {
+        granted(&coordinator, &held).await.take().unwrap();
+    }
+    let waiting = Granted::default();
+    let begun = Instant::now();
+    wait(&coordinator, acquire("a", Mode::Fair, &next), &waiting);
+    tokio::time::sleep(MILLI * 100).await;
+    let seen = describe(&coordinator.core, &held.name).await.unwrap();
+    let since: Vec<_> = seen.waiters.iter().map(|it| it.since).collect();
+    assert_eq!(since, [Some(begun)]);
+    let request = Release {
+        name: held.name,
+        mode: Mode::Fair,
+        owner: holder,
+        request_id: None,
+    };
+    for left in [1, 0] {
+        let released = lock::release::release(&coordinator.core, &request).await;
+        assert_eq!(released.unwrap(), left);
+        settle().await;
+        let handed_on = faults.calls("lock_hand_on") + faults.calls("grant_hand_on");
+        assert_eq!(handed_on, usize::from(left == 0));
+        assert_eq!(waiting.lock().len(), handed_on);
+    }
 }

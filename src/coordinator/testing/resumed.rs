@@ -19,15 +19,17 @@ use crate::{
     types::Grant,
 };
 
+fn note(text: Option<&str>) -> Option<Arc<Note>> {
+    let (reason, labels) = (text?.to_owned(), BTreeMap::new());
+    Some(Arc::new(Note { reason, labels }))
+}
+
 /// A coordinator, and a session that holds this lock, with what its client names.
-async fn holding(of: &str, mode: Mode, note: Option<&str>) -> (Faults, Coordinator, Opened, Grant) {
+async fn holding(of: &str, mode: Mode, text: Option<&str>) -> (Faults, Coordinator, Opened, Grant) {
     let (faults, coordinator, _store) = start_faulty(config());
     let opened = open(&coordinator);
     let request = Acquire {
-        note: note.map(|text| {
-            let (reason, labels) = (text.to_owned(), BTreeMap::new());
-            Arc::new(Note { reason, labels })
-        }),
+        note: note(text),
         ..acquire(of, mode, &in_session(&opened, "o"))
     };
     let grant = granted(&coordinator, &request).await.take().unwrap();
@@ -82,32 +84,34 @@ async fn a_resume_waits_for_operations_on_what_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resumed_grant_has_the_note_of_its_own_owner() {
+async fn resumed_grants_have_the_notes_of_their_own_owners() {
     for mode in [Mode::Read, Mode::Exclusive] {
-        let (faults, coordinator, opened, grant) = holding("a", mode, Some("own")).await;
-        if mode == Mode::Read {
-            for label in ["n", "p"] {
-                let other = Acquire {
-                    note: Some(Arc::new(Note {
-                        reason: "other".to_owned(),
-                        labels: BTreeMap::new(),
-                    })),
-                    ..acquire("a", mode, &in_session(&opened, label))
-                };
-                granted(&coordinator, &other).await.take().unwrap();
-            }
-        }
-        let resumed = resume(&coordinator, opened, named(&[&grant])).await;
-        let note = resumed.grants[0].note.as_deref();
-        assert_eq!(note.map(|it| it.reason.as_str()), Some("own"), "{mode:?}");
-        assert_eq!(faults.calls("lock_inspect"), 1);
+        let (faults, coordinator, opened, first) = holding("a", mode, Some("first")).await;
+        let of = if mode == Mode::Read { "a" } else { "b" };
+        let request = Acquire {
+            note: note(Some("second")),
+            ..acquire(of, mode, &in_session(&opened, "n"))
+        };
+        let second = granted(&coordinator, &request).await.take().unwrap();
+        let resumed = resume(&coordinator, opened, named(&[&first, &second])).await;
+        let notes = resumed.grants.iter().map(|it| it.note.as_deref());
+        let notes = notes.map(|note| note.map(|it| it.reason.as_str()));
+        let notes: Vec<_> = notes.collect();
+        assert_eq!(notes, [Some("first"), Some("second")], "{mode:?}");
+        assert_eq!(faults.calls("lock_inspect"), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_note_nothing_is_looked_up() {
+async fn a_resume_without_notes_looks_nothing_up_and_tells_nobody() {
     let (faults, coordinator, opened, grant) = holding("a", Mode::Exclusive, None).await;
     let resumed = resume(&coordinator, opened, named(&[&grant])).await;
     assert_eq!(resumed.grants[0].note, None);
     assert_eq!(faults.calls("lock_inspect"), 0);
+    settle().await;
+    assert_eq!(
+        faults.calls("holders_tell"),
+        0,
+        "no other coordinator had the session"
+    );
 }

@@ -46,7 +46,7 @@ pub struct Link {
     /// The start of its wait.
     pub since: Instant,
     pub(crate) wait: Wait,
-    hold: Hold,
+    pub(crate) hold: Hold,
 }
 
 /// The cycles that were seen.

@@ -161,7 +161,11 @@ fn end_youngest(own: &Own, cycle: &Cycle) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::tests::limits;
+    use crate::{
+        testing::{name, owner},
+        types::{Goal, tests::limits},
+        why::{cycle::Link, wait::Wait},
+    };
 
     #[test]
     fn the_chains_that_were_not_looked_at_come_first_the_next_time() {
@@ -180,5 +184,40 @@ mod tests {
         assert_eq!(turn(None), "abcd");
         assert_eq!(turn(Some("b")), "cdab");
         assert_eq!(turn(Some("d")), "abcd");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_owners_of_cycles_seen_before_come_first_of_all() {
+        let owners = ["a", "b", "c", "d"].map(|label| (owner(label).shared_field(), owner(label)));
+        let owners = BTreeMap::from(owners);
+        let mut detector = Detector {
+            cursor: Some("a".into()),
+            ..Detector::default()
+        };
+        let links = ["a", "d"].map(|label| Link {
+            owner: owner(label),
+            client_name: String::new(),
+            name: name("x"),
+            mode: None,
+            since: Instant::now(),
+            wait: Wait {
+                id: ("here".into(), 1),
+                owner: owner(label),
+                name: name("x"),
+                goal: Goal::Permits,
+                since: Instant::now(),
+                began: None,
+                ends_on_deadlock: false,
+            },
+            hold: (1, 1),
+        });
+        detector.sightings.confirm(&Cycle {
+            links: links.into(),
+            is_possible: false,
+            alive_at: Instant::now(),
+        });
+        let turn = detector.in_turn(&owners).into_iter();
+        let turn: String = turn.map(|it| it.label.to_string()).collect();
+        assert_eq!(turn, "dabc");
     }
 }

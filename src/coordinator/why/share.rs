@@ -123,3 +123,58 @@ impl Share {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        testing::{name, owner},
+        types::Goal,
+        why::wait::Wait,
+    };
+    use lockkeeper_store::script::Mode;
+
+    /// A wait for each ticket.
+    fn waits(tickets: &[u64]) -> Waits {
+        let wait = |ticket: &u64| Wait {
+            id: ("here".into(), *ticket),
+            owner: owner("x"),
+            name: name("a"),
+            goal: Goal::Lock(Mode::Exclusive),
+            since: Instant::now(),
+            began: None,
+            ends_on_deadlock: false,
+        };
+        Waits {
+            client_name: String::new(),
+            all: tickets.iter().map(wait).collect(),
+            complete: true,
+            alive_at: Instant::now(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_are_written_when_they_are_others_and_else_now_and_then() {
+        let shared = || {
+            let mut share = Share::default();
+            assert!(share.is_due(&mut waits(&[1, 2])));
+            share.done(&waits(&[1, 2]), Instant::now(), 1_000);
+            share
+        };
+        let rows: [(&[u64], bool); 5] = [
+            (&[1, 2], false),
+            (&[1], true),
+            (&[1, 2, 3], true),
+            (&[1, 3], true),
+            (&[], true),
+        ];
+        for (tickets, is_due) in rows {
+            assert_eq!(shared().is_due(&mut waits(tickets)), is_due, "{tickets:?}");
+        }
+        let mut share = shared();
+        tokio::time::advance(REFRESH - Duration::from_millis(1)).await;
+        assert!(!share.is_due(&mut waits(&[1, 2])));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(share.is_due(&mut waits(&[1, 2])));
+    }
+}

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use lockkeeper_access::{Access, Account, Config, Counted, Identity, Port, Quotas};
-use lockkeeper_store::script::Mode;
+use lockkeeper_store::script::{Mode, SharedWaits};
 use tokio::time::Instant;
 
 use super::{
     board::{Board, Deadlocked},
-    cycle::{Cycle, Sightings},
+    cycle::{Cycle, Sightings, Task, cycle_of},
     own::own,
-    wait::Party,
+    shared::{read, write},
+    wait::{Party, Wait, Waits},
     walk::Walk,
 };
 use crate::{
     coordinator::Coordinator,
     stream::Opened,
-    testing::{SECOND, config, name, start, start_faulty},
+    testing::{MILLI, SECOND, acquire, config, granted, name, start, start_faulty},
     types::{Goal, Grant, HolderKnown, Limits, OnDisconnect, Owner, tests::limits},
     waiters::queue::QueueTicket,
 };
@@ -220,4 +221,62 @@ async fn a_cycle_is_a_deadlock_if_it_was_under_way_after_it_was_seen() {
     tokio::time::advance(SECOND).await;
     assert!(!sightings.confirm(&cycle(seen_at)));
     assert!(sightings.confirm(&cycle(Instant::now())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_of_another_coordinator_are_all_only_if_each_can_be_read() {
+    let wait = |ticket, goal| Wait {
+        id: ("there".into(), ticket),
+        owner: owner("x"),
+        name: name("a"),
+        goal,
+        since: Instant::now(),
+        began: Some(7),
+        ends_on_deadlock: false,
+    };
+    for (goal, complete, expected) in [
+        (Goal::Lock(Mode::Write), true, (2, true)),
+        (Goal::Lock(Mode::Write), false, (2, false)),
+        // Nobody shares a wait for a latch, so it stands for what a newer version may share.
+        (Goal::Latch, true, (1, false)),
+    ] {
+        let waits = Waits {
+            client_name: "ci".to_owned(),
+            all: vec![wait(1, EXCLUSIVE), wait(2, goal)],
+            complete,
+            alive_at: Instant::now(),
+        };
+        let shared = SharedWaits {
+            age: MILLI,
+            waits: write("there", &waits).into(),
+        };
+        let read = read(&Party::of(&owner("x")), &shared, Instant::now(), &limits());
+        let read = read.unwrap();
+        assert_eq!((read.all.len(), read.complete), expected, "{goal:?}");
+        assert_eq!(read.alive_at, Instant::now() - MILLI);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cycle_of_more_waits_than_are_followed_is_not_found() {
+    for (count, is_found) in [(16, true), (17, false)] {
+        let (coordinator, nobody) = (crowded(), Account::default());
+        let mut tickets = Vec::new();
+        for at in 0..count {
+            let (own, next) = (format!("l{at}"), format!("l{}", (at + 1) % count));
+            let owner = owner(&format!("o{at}"));
+            let request = acquire(&own, Mode::Exclusive, &owner);
+            granted(&coordinator, &request).await.take().unwrap();
+            let (caller, holder) = ((owner, &nobody), HolderKnown::default());
+            let waiters = &coordinator.core.waiters;
+            let ticket = waiters.join(&name(&next), EXCLUSIVE, caller, holder, None);
+            tickets.push(ticket.unwrap());
+        }
+        tokio::time::advance(SECOND).await;
+        let (core, own) = (&coordinator.core, own(&coordinator.core));
+        let mut walk = Walk::new(core, &own, 1000);
+        let cycle = cycle_of(&mut walk, &owner("o0"), Task::Named).await;
+        let links = cycle.map(|it| it.links.len());
+        assert_eq!(links, is_found.then_some(count));
+    }
 }
