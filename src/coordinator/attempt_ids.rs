@@ -39,3 +39,27 @@ impl Attempts {
         [&self.prefix, itoa::Buffer::new().format(number)].concat()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_and_serials_are_those_of_one_attempt() {
+        let (here, there) = (Attempts::new(), Attempts::new());
+        let mut ids = BTreeSet::new();
+        for attempts in [&here, &there] {
+            let first = attempts.fresh_serial();
+            for _ in 0..100 {
+                let before = attempts.fresh_serial();
+                assert!((1..MAX_SERIAL).contains(&before));
+                assert!(ids.insert(attempts.next()));
+            }
+            assert_ne!(attempts.fresh_serial(), first);
+        }
+        assert_eq!(ids.len(), 200);
+        assert_ne!(here.fresh_serial(), there.fresh_serial());
+    }
+}

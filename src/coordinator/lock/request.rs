@@ -116,3 +116,64 @@ impl Acquire {
         Hold::new(self.name.store_key(), self.mode, self.owner.field())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        testing::{acquire, owner},
+        types::tests::limits,
+    };
+
+    #[test]
+    fn a_request_for_nothing_but_a_hold_is_bare() {
+        let bare = || acquire("a", Mode::Fair, &owner("x"));
+        let lease = Box::new(Lease::new(Duration::from_secs(1), &limits()).unwrap());
+        assert!(bare().is_bare());
+        let others = [
+            Acquire {
+                note: Some(Arc::default()),
+                ..bare()
+            },
+            Acquire {
+                hold_at_least: Some(lease.clone()),
+                ..bare()
+            },
+            Acquire {
+                lock_delay: Some(lease),
+                ..bare()
+            },
+        ];
+        assert!(others.iter().all(|request| !request.is_bare()));
+    }
+
+    #[test]
+    fn only_a_waiter_of_a_fair_lock_can_be_preferred() {
+        for (mode, may) in [
+            (Mode::Fair, true),
+            (Mode::Exclusive, false),
+            (Mode::Read, false),
+        ] {
+            let request = acquire("a", mode, &owner("x"));
+            let plain = request.clone().prefer(false).unwrap();
+            assert!(!plain.preferred && plain.note.is_none());
+            let Ok(preferred) = request.prefer(true) else {
+                assert!(!may);
+                continue;
+            };
+            assert!(may && preferred.preferred);
+            let note = preferred.note.unwrap();
+            assert_eq!(note.labels.get(PREFERRED).map(String::as_str), Some("true"));
+        }
+    }
+
+    #[test]
+    fn its_subject_is_the_lock_its_mode_and_the_owner() {
+        let request = acquire("a", Mode::Fair, &owner("x"));
+        let subject = request.subject();
+        assert_eq!(subject.name, Some(&request.name));
+        assert_eq!(subject.mode, Some(Mode::Fair));
+        assert_eq!(subject.owner, Some(&request.owner));
+        assert!(matches!(subject.counts, Counts::Grant(_)));
+    }
+}

@@ -8,6 +8,7 @@ mod registered;
 mod requests;
 mod resumed;
 mod started;
+mod streams;
 
 use std::{sync::Arc, time::Duration};
 
