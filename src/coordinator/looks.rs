@@ -165,4 +165,27 @@ mod tests {
         }
         assert!(looks.last.lock().len() <= NAMES_KEPT);
     }
+
+    #[tokio::test]
+    async fn many_names_at_once_are_forgotten_when_nobody_asks_for_them_any_more() {
+        let looks = Looks::<usize>::default();
+        let names: Vec<_> = (0..2 * NAMES_KEPT)
+            .map(|it| name(&it.to_string()))
+            .collect();
+        let ask = |name| looks.ask(name, 1, || async { Ok(7) });
+        let mut asked: Vec<_> = names.iter().map(|name| Box::pin(ask(name))).collect();
+        for one in &mut asked {
+            // The read has not begun before its future is polled.
+            assert!(futures::poll!(one).is_ready());
+        }
+        let pending = |name| looks.ask(name, 2, futures::future::pending);
+        let mut kept: Vec<_> = names.iter().map(|name| Box::pin(pending(name))).collect();
+        for one in &mut kept {
+            assert!(futures::poll!(one).is_pending());
+        }
+        assert!(looks.last.lock().len() >= names.len());
+        drop(kept);
+        assert_eq!(ask(&names[0]).await, Ok(7));
+        assert!(looks.last.lock().len() <= NAMES_KEPT);
+    }
 }

@@ -152,7 +152,10 @@ mod tests {
     use super::*;
     use crate::{
         admin::Reason,
-        testing::{SECOND, acquire, config, granted, in_session, name, open, owner, start},
+        testing::{
+            SECOND, acquire, config, granted, in_session, name, open, owner, settle, start,
+            start_faulty,
+        },
     };
 
     #[tokio::test(start_paused = true)]
@@ -196,6 +199,38 @@ mod tests {
             assert!(matches!(event.what, What::Lost(_)), "{event:?}");
             assert_eq!((event.owner, event.holds), (owner, 1));
             assert!(told.try_recv().is_err());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_grant_of_a_session_that_another_owner_took_is_looked_at() {
+        // The owner of the later grant in the session of the earlier one, and the looks.
+        for (label, looks) in [("o", 0), ("p", 1)] {
+            let (faults, coordinator, store) = start_faulty(config());
+            let opened = open(&coordinator);
+            let earlier = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
+            granted(&coordinator, &earlier).await.take().unwrap();
+            settle().await;
+            store.flush_all();
+            let later = acquire("a", Mode::Exclusive, &in_session(&opened, label));
+            granted(&coordinator, &later).await.take().unwrap();
+            settle().await;
+            assert_eq!(faults.calls("lock_renew"), looks, "{label}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_smaller_token_is_counted() {
+        let coordinator = start(config());
+        let request = acquire("a", Mode::Exclusive, &owner("x"));
+        let mut grant = granted(&coordinator, &request).await.take().unwrap();
+        grant.name = name("b");
+        let metrics = &coordinator.core.metrics;
+        for (token, regressions) in [(7, 0), (7, 0), (8, 0), (6, 1)] {
+            tokio::time::advance(SECOND).await;
+            grant.fencing_token = token;
+            metrics.grant_seen(&grant, Instant::now());
+            assert_eq!(metrics.regressions.get(), regressions, "{token}");
         }
     }
 }

@@ -155,3 +155,11 @@ async fn an_owner_may_hold_something_from_its_grant_to_its_release_or_the_end_of
     all.release(&name("a"), Mode::Exclusive, &owner("job"));
     assert!(!all.may_hold("job"));
 }
+
+#[test]
+fn holders_that_are_remembered_have_a_limited_number_of_places() {
+    let places: std::collections::BTreeSet<_> =
+        (0..10_000).map(|it: u32| place(&it.to_string())).collect();
+    assert!(places.iter().all(|place| *place < HOLDERS));
+    assert!(places.len() > 1000);
+}

@@ -123,9 +123,15 @@ async fn a_session_is_at_risk_while_renewals_fail() {
     let at_risk = || coordinator.list_sessions(0, "").sessions[0].at_risk;
     assert!(!at_risk());
     faults.next("lock_renew", Fault::Unavailable);
-    faults.next("lock_raise", Fault::Unavailable);
     renew_all(&coordinator.core).await;
     assert!(at_risk());
     tokio::time::sleep(SECOND * 11).await;
     assert!(!at_risk());
+    faults.next("lock_renew", Fault::Unavailable);
+    renew_all(&coordinator.core).await;
+    assert!(at_risk());
+    let key = GrantKey::new(&request.name, request.mode, &request.owner.label);
+    let session = &opened.stream.session;
+    session.set_holds(&coordinator.core.deadlines, &key, 0, None);
+    assert!(!at_risk(), "it is held no more");
 }

@@ -331,3 +331,7 @@ impl Prepared {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "attempt_tests.rs"]
+mod tests;

@@ -137,4 +137,13 @@ mod tests {
             assert_eq!(tokens.goes_back(&grant("a", token), sent_at), goes_back);
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_grant_seen_at_the_same_instant_is_no_earlier_one() {
+        let tokens = Tokens::default();
+        assert_eq!(tokens.goes_back(&grant("a", 5), Instant::now()), None);
+        assert_eq!(tokens.goes_back(&grant("a", 4), Instant::now()), None);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(tokens.goes_back(&grant("a", 3), Instant::now()), Some(4));
+    }
 }

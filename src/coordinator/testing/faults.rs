@@ -8,10 +8,11 @@ use std::{
 
 use async_trait::async_trait;
 use lockkeeper_store::host::{
-    Call, HostError, ScanCursor, Scanned, ScriptHost, Value,
+    Call, HostError, ScanCursor, Scanned, ScriptHost, Value, Wake,
     embedded::{Clock, EmbeddedStore},
 };
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 
 use crate::{config::Config, coordinator::Coordinator};
 
@@ -66,6 +67,19 @@ impl Faults {
         let faults = self.clone();
         let host = Arc::new(FaultyHost { inner, faults });
         Coordinator::start(config, (host, wakes))
+    }
+
+    /// The same, and the way by which it hears of what happens in the store.
+    pub(crate) fn start_heard(
+        &self,
+        config: Config,
+        store: &EmbeddedStore,
+    ) -> (Coordinator, mpsc::Sender<Wake>) {
+        let (inner, _unheard) = store.connect();
+        let faults = self.clone();
+        let host = Arc::new(FaultyHost { inner, faults });
+        let (wakes, heard) = mpsc::channel(8);
+        (Coordinator::start(config, (host, heard)), wakes)
     }
 
     /// The end of the next call of this script that has none yet.

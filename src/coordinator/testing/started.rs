@@ -2,12 +2,23 @@
 
 use lockkeeper_access::Account;
 use lockkeeper_store::{
-    host::embedded::{Clock, EmbeddedStore},
+    host::{
+        Wake,
+        embedded::{Clock, EmbeddedStore},
+    },
     script::Mode,
 };
 
-use super::{Caller, SECOND, acquire, acquire_all, config, granted, owner, start};
-use crate::{coordinator::Coordinator, multi, multi::request::AcquireAll};
+use prometheus_client::{encoding::text::encode, registry::Registry};
+
+use super::{
+    Caller, Faults, SECOND, acquire, acquire_all, config, granted, in_session, open, owner, settle,
+    start,
+};
+use crate::{
+    coordinator::Coordinator, error::Error, multi, multi::request::AcquireAll, resume::Resumed,
+    types::OnDisconnect,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_coordinator_says_how_long_it_has_been_running() {
@@ -34,4 +45,76 @@ async fn a_mode_that_a_quorum_lacks_is_refused_before_the_other_locks_are_asked_
     let ended = multi::acquire::acquire_all(&coordinator.core, &request, &mut caller).await;
     assert!(ended.is_err(), "{ended:?}");
     assert!(!caller.waits());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_resumed_elsewhere_ends_here() {
+    let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
+    let [here, there] = [(); 2].map(|()| Coordinator::start(config(), store.connect()));
+    let opened = open(&here);
+    settle().await;
+    let (id, account) = (opened.stream.id().clone(), Account::default());
+    let resumed = there.resume(account, &id, &opened.resume_token, Resumed::default());
+    let _resumed = resumed.await.unwrap();
+    settle().await;
+    assert!(opened.stream.superseded().is_cancelled());
+    assert_eq!((here.load().sessions, there.load().sessions), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_closed_is_resumed_nowhere() {
+    let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
+    let [here, there] = [(); 2].map(|()| Coordinator::start(config(), store.connect()));
+    let opened = open(&here);
+    opened.stream.close().await;
+    let (id, account) = (opened.stream.id().clone(), Account::default());
+    let resumed = there.resume(account, &id, &opened.resume_token, Resumed::default());
+    assert_eq!(resumed.await.err(), Some(Error::SessionEnded));
+}
+
+#[tokio::test(start_paused = true)]
+async fn grants_are_looked_at_when_another_server_takes_over_and_not_at_other_messages() {
+    let (faults, store) = (Faults::default(), EmbeddedStore::default());
+    let (coordinator, wakes) = faults.start_heard(config(), &store);
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+    granted(&coordinator, &request).await.take().unwrap();
+    for (wake, looks) in [(Wake::Gap, 0), (Wake::TakenOver, 1)] {
+        wakes.send(wake).await.unwrap();
+        settle().await;
+        assert_eq!(faults.calls("lock_renew"), looks);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_cost_nothing_while_nobody_watches() {
+    let coordinator = start(config());
+    let events = &coordinator.core.events;
+    assert!(events.history().is_none());
+    events.tell(|| panic!("nobody watches"));
+    events.keep_history();
+    let request = acquire("a", Mode::Exclusive, &owner("x"));
+    granted(&coordinator, &request).await.take().unwrap();
+    assert_eq!(events.history().map(|it| it.last()), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_history_keeps_the_client_names_of_sessions_that_have_ended() {
+    let coordinator = start(config());
+    coordinator.core.events.keep_history();
+    let (account, keep) = (Account::default(), OnDisconnect::Keep);
+    let opened = coordinator.open(account, None, "ci".to_owned(), keep);
+    let opened = opened.unwrap();
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+    granted(&coordinator, &request).await.take().unwrap();
+    opened.stream.close().await;
+    let told: Vec<_> = coordinator.recent().collect();
+    assert_eq!(told.len(), 2);
+    assert!(told.iter().all(|it| it.client_name == "ci"), "{told:?}");
+    let held = &coordinator.core.metrics.hold;
+    let mut text = String::new();
+    let mut registry = Registry::default();
+    registry.register("hold", "", held.clone());
+    encode(&mut text, &registry).unwrap();
+    assert!(text.contains("hold_count 1"), "{text}");
 }

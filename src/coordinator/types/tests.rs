@@ -192,3 +192,12 @@ async fn a_lease_is_relied_on_except_for_a_hundredth_and_two_milliseconds() {
         assert_eq!((until - now).as_millis(), relied_on, "{lease}");
     }
 }
+
+#[test]
+fn a_session_is_told_by_a_digest_that_does_not_show_its_id() {
+    let [one, other] = [SessionId::random(), SessionId::random()];
+    let digest = one.digest();
+    assert_eq!(digest, SessionId::parse(one.as_str()).unwrap().digest());
+    assert_ne!(digest, other.digest());
+    assert!(!digest.is_empty() && !one.as_str().contains(&digest));
+}

@@ -340,3 +340,13 @@ async fn terms_are_those_of_the_lock_or_of_the_permits() {
         assert_ne!(holding.lock().is_some(), holding.permits().is_some());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_further_hold_needs_no_room() {
+    let (table, _stream) = Table::live();
+    let key = table.hold("a");
+    assert_eq!(table.session.holds(&key, 0).unwrap(), (1, Some(1)));
+    let other = GrantKey::new(&crate::testing::name("b"), Mode::Exclusive, &"job".into());
+    assert!(table.session.holds(&other, 1).is_err());
+    assert!(table.session.holds(&other, 2).is_ok());
+}

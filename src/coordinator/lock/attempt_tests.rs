@@ -1,0 +1,100 @@
+use super::*;
+use crate::{
+    testing::{
+        SECOND, acquire, config, granted, in_session, open, owner, request_id, settle, start,
+        start_faulty,
+    },
+    types::{Lease, Owner, tests::limits},
+};
+
+#[tokio::test(start_paused = true)]
+async fn only_a_plain_first_hold_of_a_session_names_its_grant() {
+    let exclusive = |owner: &Owner| acquire("a", Mode::Exclusive, owner);
+    for (which, names_it) in [
+        ("plain", true),
+        ("id", false),
+        ("note", false),
+        ("fair", false),
+        ("named", false),
+    ] {
+        let coordinator = start(config());
+        let opened = open(&coordinator);
+        let own = in_session(&opened, "");
+        let request = match which {
+            "id" => Acquire {
+                request_id: request_id("r"),
+                ..exclusive(&own)
+            },
+            "note" => Acquire {
+                note: Some(Arc::default()),
+                ..exclusive(&own)
+            },
+            "fair" => acquire("a", Mode::Fair, &own),
+            "named" => exclusive(&owner("x")),
+            _ => exclusive(&own),
+        };
+        let first = granted(&coordinator, &request).await.take().unwrap();
+        assert_eq!(first.field.is_some(), names_it, "{which}");
+        let again = Acquire {
+            request_id: None,
+            ..request
+        };
+        let second = granted(&coordinator, &again).await.take().unwrap();
+        assert_eq!(
+            (second.hold_count, second.serial),
+            (2, first.serial),
+            "{which}"
+        );
+        assert_eq!(second.field, first.field, "{which}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_to_another_shows_what_a_session_has_lost() {
+    let (_faults, coordinator, store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let own = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+    granted(&coordinator, &own).await.take().unwrap();
+    settle().await;
+    store.flush_all();
+    let other = acquire("a", Mode::Exclusive, &owner("x"));
+    granted(&coordinator, &other).await.take().unwrap();
+    settle().await;
+    assert!(opened.stream.names().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_delay_does_not_fit_a_session_that_gives_its_locks_back() {
+    let coordinator = start(config());
+    let delay = Some(Box::new(Lease::new(SECOND, &limits()).unwrap()));
+    for on_disconnect in [OnDisconnect::Keep, OnDisconnect::Release] {
+        let (account, name) = (lockkeeper_access::Account::default(), String::new());
+        let opened = coordinator.open(account, None, name, on_disconnect);
+        let opened = opened.unwrap();
+        for lock_delay in [None, delay.clone()] {
+            let fits = lock_delay.is_none() || on_disconnect == OnDisconnect::Keep;
+            let request = Acquire {
+                lock_delay,
+                ..acquire("a", Mode::Exclusive, &in_session(&opened, ""))
+            };
+            let core = &coordinator.core;
+            let attempted = attempt(core, &request, Refusal::Forgotten, None).await;
+            assert_eq!(attempted.is_ok(), fits, "{on_disconnect:?}");
+        }
+        opened.stream.close().await;
+        tokio::time::sleep(SECOND * 2).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_shows_until_when_it_is_held() {
+    let coordinator = start(config());
+    let held = acquire("a", Mode::Exclusive, &owner("x"));
+    granted(&coordinator, &held).await.take().unwrap();
+    let other = acquire("a", Mode::Exclusive, &owner("y"));
+    let attempted = attempt(&coordinator.core, &other, Refusal::Forgotten, None).await;
+    let Attempted::Busy { holder, .. } = attempted.unwrap() else {
+        panic!("it is held");
+    };
+    assert_eq!(holder.until, Some(Instant::now() + SECOND * 30));
+}
