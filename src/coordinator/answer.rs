@@ -160,6 +160,10 @@ mod tests {
     use super::*;
     use crate::{
         multi::undo::DeliveryAll,
+        semaphore::{
+            acquire::try_acquire,
+            request::{AcquirePermits, PermitCount},
+        },
         testing::{acquire, config, granted, name, owner, start},
     };
 
@@ -179,6 +183,22 @@ mod tests {
                 _ => Answer::GrantedAll(DeliveryAll::in_order(vec![delivery])),
             });
         }
+        let core = &coordinator.core;
+        core.scripts.set_permits("s", 1, false).await.unwrap();
+        let request = AcquirePermits {
+            name: name("s"),
+            owner: owner("x"),
+            permits: PermitCount::new(1).unwrap(),
+            lease: None,
+            wait: None,
+            request_id: None,
+            min_replica_acks: 0,
+            account: lockkeeper_access::Account::default(),
+        };
+        match try_acquire(core, &request).await.unwrap() {
+            TriedPermits::Acquired(delivery) => answers.push(Answer::PermitsGranted(delivery)),
+            busy @ TriedPermits::Busy { .. } => panic!("{busy:?}"),
+        }
         answers.push(Answer::LatchOpened(LatchOpened { name: name("d") }));
         answers.push(Answer::LockFree(LockFree {
             name: name("e"),
@@ -193,6 +213,7 @@ mod tests {
             (false, "a"),
             (false, "b"),
             (false, "c"),
+            (false, "s"),
             (false, "d"),
             (true, "e"),
         ];

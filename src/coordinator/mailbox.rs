@@ -172,4 +172,30 @@ mod tests {
         tokio::join!(biased; writer.closed(), async { drop(reader) });
         assert!(!writer.tell(()), "nobody reads");
     }
+
+    #[tokio::test]
+    async fn the_task_that_asked_last_is_woken() {
+        use futures::task::{ArcWake, waker};
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        #[derive(Default)]
+        struct Task(AtomicBool);
+
+        impl ArcWake for Task {
+            fn wake_by_ref(task: &std::sync::Arc<Self>) {
+                task.0.store(true, Ordering::Relaxed);
+            }
+        }
+
+        let (writer, mut reader) = mailbox();
+        let [former, present] = [(); 2].map(|()| std::sync::Arc::<Task>::default());
+        for task in [&former, &former, &present] {
+            let waker = waker(std::sync::Arc::clone(task));
+            let poll = reader.poll_recv(&mut Context::from_waker(&waker));
+            assert!(poll.is_pending());
+        }
+        assert!(writer.tell("first"));
+        let is_woken = |task: &Task| task.0.load(Ordering::Relaxed);
+        assert!(is_woken(&present) && !is_woken(&former));
+    }
 }

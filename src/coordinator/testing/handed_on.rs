@@ -203,8 +203,10 @@ async fn a_lock_is_handed_on_in_one_call_only_to_a_plain_wait_of_a_known_owner()
         let waiting = Granted::default();
         wait(&coordinator, request, &waiting);
         tokio::time::sleep(MILLI * 100).await;
+        let tries = faults.calls("lock_acquire");
         assert_eq!(release(&coordinator, "a", &holder).await, 0);
         tokio::time::sleep(MILLI * 100).await;
+        assert_eq!(faults.calls("lock_acquire") - tries, 1 - calls, "{which}");
         let handed_on = faults.calls("lock_hand_on") + faults.calls("grant_hand_on");
         assert_eq!(handed_on, calls, "{which}");
         assert_eq!(waiting.lock().len(), 1, "{which}");

@@ -1,14 +1,19 @@
 //! Streams of sessions, and what a coordinator knows of the sessions that they serve.
 
-use lockkeeper_access::Account;
+use lockkeeper_access::{Account, Identity};
 use lockkeeper_store::{host::Replicas, script::Mode};
+use tokio::sync::mpsc;
 
 use super::{
     MILLI, SECOND, acquire, config, granted, holders, in_session, name, open, settle, start,
 };
 use crate::{
+    answer::Answer,
     config::Config,
     error::Error,
+    operation::Operation,
+    reply::Reply,
+    session::PeerAddress,
     stream::Opened,
     types::{Lease, OnDisconnect, tests::limits},
 };
@@ -138,4 +143,47 @@ async fn a_head_looks_again_at_the_end_of_the_lease_or_after_a_jittered_interval
     }
     assert!(polls.iter().min() < Some(&(MILLI * 900)));
     assert!(polls.iter().max() > Some(&(MILLI * 1100)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_ends_of_sessions_are_remembered_for_each_identity_under_the_prefix() {
+    let coordinator = start(Config {
+        limits: crate::types::Limits {
+            key_prefix: "app:".into(),
+            ..limits()
+        },
+        ..config()
+    });
+    let groups = ["ci", "cd"].map(|name| coordinator.core.group(&Identity::named(name)));
+    assert!(groups.iter().all(|group| group.starts_with("app:")));
+    assert_ne!(groups[0], groups[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_is_submitted_is_answered_and_counted() {
+    let coordinator = start(config());
+    let (to, mut answers) = mpsc::channel(4);
+    let reply = Reply {
+        op_id: 3,
+        to: to.into(),
+        cancel: None,
+        slot: None,
+        account: Account::default(),
+    };
+    let request = acquire("a", Mode::Exclusive, &super::owner("x"));
+    coordinator.submit(Operation::Acquire(request), reply);
+    let (op_id, answer) = answers.recv().await.unwrap();
+    assert_eq!(op_id, 3);
+    assert!(matches!(answer, Answer::Granted(_)), "{answer:?}");
+    assert!(answers.recv().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_shows_where_its_stream_comes_from() {
+    let coordinator = start(config());
+    let opened = open(&coordinator);
+    let peer = PeerAddress::Tcp("127.0.0.1:7".parse().unwrap());
+    opened.stream.comes_from(peer);
+    let seen = coordinator.list_sessions(0, "").sessions;
+    assert_eq!(seen[0].peer, Some(peer));
 }

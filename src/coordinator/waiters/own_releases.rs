@@ -176,4 +176,14 @@ mod tests {
             assert!(!own.sent(true));
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_in_a_row_are_offered_and_then_one_is_for_others() {
+        let mut own = OwnReleases::default();
+        for _ in 0..IN_A_ROW_MAX {
+            assert!(own.may_be_offered());
+            assert!(own.sent(true));
+        }
+        assert!(!own.may_be_offered());
+    }
 }

@@ -264,7 +264,7 @@ async fn a_cycle_of_more_waits_than_are_followed_is_not_found() {
         let mut tickets = Vec::new();
         for at in 0..count {
             let (own, next) = (format!("l{at}"), format!("l{}", (at + 1) % count));
-            let owner = owner(&format!("o{at}"));
+            let owner = owner(&format!("w{at}"));
             let request = acquire(&own, Mode::Exclusive, &owner);
             granted(&coordinator, &request).await.take().unwrap();
             let (caller, holder) = ((owner, &nobody), HolderKnown::default());
@@ -274,9 +274,43 @@ async fn a_cycle_of_more_waits_than_are_followed_is_not_found() {
         }
         tokio::time::advance(SECOND).await;
         let (core, own) = (&coordinator.core, own(&coordinator.core));
+        assert_eq!(own.parties.len(), count);
         let mut walk = Walk::new(core, &own, 1000);
-        let cycle = cycle_of(&mut walk, &owner("o0"), Task::Named).await;
+        let cycle = cycle_of(&mut walk, &owner("w0"), Task::Named).await;
         let links = cycle.map(|it| it.links.len());
         assert_eq!(links, is_found.then_some(count));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cycle_that_a_look_has_not_seen_begins_anew() {
+    let mut sightings = Sightings::default();
+    let cycle = |alive_at| Cycle {
+        links: Vec::new(),
+        is_possible: false,
+        alive_at,
+    };
+    for is_kept in [true, false] {
+        sightings.confirm(&cycle(Instant::now()));
+        tokio::time::advance(SECOND).await;
+        let state = cycle(Instant::now()).state();
+        sightings.keep(&is_kept.then_some(state).into_iter().collect());
+        assert_eq!(sightings.confirm(&cycle(Instant::now())), is_kept);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_explained_with_those_who_wait_here_and_the_published_waits() {
+    let (coordinator, nobody) = (crowded(), Account::default());
+    holds(&coordinator, &owner("x"));
+    let _waits = waits(&coordinator, &owner("x"), &nobody, EXCLUSIVE);
+    tokio::time::advance(SECOND).await;
+    let core = &coordinator.core;
+    let own = std::sync::Arc::new(own(core));
+    core.why.publish(&own);
+    let own = core.why.own();
+    assert_eq!(own.waiters.len(), 1);
+    let mut walk = Walk::new(core, &own, 10);
+    let lock = walk.lock(&name("a")).await.unwrap().unwrap();
+    assert_eq!((lock.holder_count, lock.waiter_count), (0, 1));
 }
