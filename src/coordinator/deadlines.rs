@@ -187,9 +187,9 @@ mod tests {
         let mut due = pin!(queue.due());
         assert!(futures::poll!(&mut due).is_pending());
         queue.insert(begun + second, "first");
-        queue.insert(begun + second * 2, "second");
         assert_eq!(due.await, ["first"]);
         assert_eq!(begun.elapsed(), second);
+        queue.insert(begun + second * 2, "second");
         let third = queue.insert(begun + second * 2, "also second");
         assert_eq!(queue.due().await, ["second", "also second"]);
         queue.remove(third);

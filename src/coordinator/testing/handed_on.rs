@@ -262,3 +262,18 @@ async fn the_next_in_line_does_not_try_while_the_first_holds_the_lock() {
     assert_eq!(*waiting.lock(), ["y"]);
     assert_eq!(faults.calls("lock_acquire"), tries);
 }
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_a_fair_lock_are_vouched_for_three_times_in_its_timeout() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let held = acquire("a", Mode::Fair, &owner("x"));
+    granted(&coordinator, &held).await.take().unwrap();
+    wait(
+        &coordinator,
+        acquire("a", Mode::Fair, &owner("y")),
+        &Granted::default(),
+    );
+    tokio::time::sleep(MILLI * 15_100).await;
+    let vouched = faults.calls("fair_vouch");
+    assert!((8..=10).contains(&vouched), "{vouched}");
+}

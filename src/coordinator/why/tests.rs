@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{
     board::{Board, Deadlocked},
     cycle::{Cycle, Sightings, Task, cycle_of},
+    explain::explain,
     own::own,
     shared::{read, write},
     wait::{Party, Wait, Waits},
@@ -313,4 +314,73 @@ async fn a_lock_is_explained_with_those_who_wait_here_and_the_published_waits() 
     let mut walk = Walk::new(core, &own, 10);
     let lock = walk.lock(&name("a")).await.unwrap().unwrap();
     assert_eq!((lock.holder_count, lock.waiter_count), (0, 1));
+}
+
+/// Two owners that each wait for what the other holds, from now on.
+async fn deadlock(coordinator: &Coordinator) -> [QueueTicket; 2] {
+    let nobody = Account::default();
+    for (of, by) in [("l", "x"), ("m", "y")] {
+        let request = acquire(of, Mode::Exclusive, &owner(by));
+        granted(coordinator, &request).await.take().unwrap();
+    }
+    [("m", "x"), ("l", "y")].map(|(of, by)| {
+        let (caller, holder) = ((owner(by), &nobody), HolderKnown::default());
+        let waiters = &coordinator.core.waiters;
+        let ticket = waiters.join(&name(of), EXCLUSIVE, caller, holder, None);
+        ticket.unwrap()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadlock_is_named_soon_and_what_was_shared_of_it_is_taken_back() {
+    // Looks are rarer in a crowd.
+    for (crowd, at_least, at_most) in [(0, 1_000, 2_000), (4_100, 1_200, 3_000)] {
+        let mut config = config();
+        config.limits = Limits {
+            waiters_max: 10_000,
+            waiters_per_lock_max: 10_000,
+            ..limits()
+        };
+        let coordinator = start(config);
+        let core = &coordinator.core;
+        let nobody = Account::default();
+        let crowd: Vec<_> = (0..crowd)
+            .map(|_| waits(&coordinator, &owner("n"), &nobody, Goal::Latch))
+            .collect();
+        tokio::time::sleep(SECOND * 10).await;
+        let begun = Instant::now();
+        let waits = deadlock(&coordinator).await;
+        while core.why.deadlocks().is_empty() && begun.elapsed() < SECOND * 10 {
+            tokio::time::sleep(MILLI * 10).await;
+        }
+        let after = begun.elapsed().as_millis();
+        assert!((at_least..=at_most).contains(&after), "{after}");
+        let digest = owner("x").digest();
+        let shared = || core.scripts.shared_waits(("", &digest));
+        assert!(shared().await.unwrap().is_some());
+        drop((waits, crowd));
+        tokio::time::sleep(SECOND).await;
+        assert!(shared().await.unwrap().is_none());
+        assert!(core.why.deadlocks().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_explanation_ends_although_a_cycle_is_neither_confirmed_nor_over() {
+    let coordinator = crowded();
+    let _waits = deadlock(&coordinator).await;
+    tokio::time::advance(SECOND).await;
+    let own = own(&coordinator.core);
+    // Nothing is written anew from here on.
+    assert!(coordinator.stop(SECOND).await);
+    coordinator.core.why.publish(&std::sync::Arc::new(own));
+    tokio::time::advance(SECOND).await;
+    let begun = Instant::now();
+    let of = name("l");
+    let explained = explain(&coordinator.core, &of);
+    let explained = tokio::time::timeout(SECOND * 10, explained).await;
+    let explained = explained.unwrap().unwrap();
+    assert_eq!(explained.locks[0].name, of);
+    assert!(explained.deadlocks.is_empty());
+    assert_eq!(begun.elapsed(), MILLI * 250 * 5);
 }

@@ -357,3 +357,18 @@ async fn a_renewal_by_the_client_counts_from_when_it_was_sent() {
     let renewed = session.renewed_by_client(&table.deadlines, &other, sent_at, LEASE);
     assert!(renewed.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_hears_at_once_that_what_was_at_risk_is_held_no_more() {
+    let (table, _stream) = Table::live();
+    let key = table.hold("a");
+    let renewing = table.renews().await;
+    table.answered(&renewing, None);
+    assert_eq!(table.notice().await.unwrap(), "at risk for 20 s");
+    let deadlines = &table.deadlines;
+    let mut notice = std::pin::pin!(table.session.notice());
+    assert!(futures::poll!(&mut notice).is_pending());
+    table.session.set_holds(deadlines, &key, 0, None);
+    let notice = tokio::time::timeout(MILLI, notice).await.unwrap();
+    assert!(matches!(notice, Ok(crate::Notice::Recovered)), "{notice:?}");
+}

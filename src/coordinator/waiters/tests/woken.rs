@@ -141,3 +141,32 @@ async fn a_wait_that_is_part_of_a_deadlock_hears_it() {
     waiter.end_in_deadlock();
     assert!(has_news(&head).await && head.has_ended_in_deadlock());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_try_without_a_hint_takes_the_hint_that_arrived_meanwhile() {
+    let lines = Lines::new();
+    let head = lines.head("a", EXCLUSIVE, "1").await;
+    lines.message("a", EXCLUSIVE);
+    head.begin_try();
+    assert!(!head.follows_hint());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_of_a_line_whose_channel_is_followed_already_looks_at_once() {
+    let lines = Lines::new();
+    let _reader = lines.head("a", READ, "1").await;
+    let writer = lines.join("a", WRITE, "2");
+    assert!(writer.follows_hint());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_for_nobody_is_no_hint() {
+    let lines = Lines::new();
+    let head = lines.head("a", EXCLUSIVE, "1").await;
+    for (payload, is_hint) in [(b"-1".as_slice(), false), (b"0", true)] {
+        let channel = channel(&name("a"), EXCLUSIVE, &owner(""));
+        let payload = payload.into();
+        lines.waiters.follow(&Wake::Message { channel, payload });
+        assert_eq!(head.follows_hint(), is_hint);
+    }
+}
