@@ -32,7 +32,7 @@ async fn pages(coordinator: &Coordinator, part: &str, page_size: usize) -> Vec<V
     panic!("no end: {pages:?}")
 }
 
-fn sorted(pages: Vec<Vec<String>>) -> Vec<String> {
+fn sorted(pages: &[Vec<String>]) -> Vec<String> {
     let mut names = pages.concat();
     names.sort();
     names
@@ -46,7 +46,7 @@ async fn a_page_that_takes_all_names_is_the_last() {
     for size in [5, 6] {
         let pages = pages(&coordinator, "", size).await;
         assert_eq!(pages.len(), 1, "{pages:?}");
-        assert_eq!(sorted(pages), NAMES);
+        assert_eq!(sorted(&pages), NAMES);
     }
 }
 
@@ -58,7 +58,7 @@ async fn names_of_one_step_fill_several_pages_each_once() {
     let pages = pages(&coordinator, "", 2).await;
     let sizes: Vec<_> = pages.iter().map(Vec::len).collect();
     assert_eq!(sizes, [2, 2, 1]);
-    assert_eq!(sorted(pages), NAMES);
+    assert_eq!(sorted(&pages), NAMES);
     let first = &faults.scans()[..6];
     assert_eq!(
         first,
@@ -73,7 +73,7 @@ async fn a_page_takes_as_many_steps_as_fill_it() {
     faults.scan_within(1, 1);
     let pages = pages(&coordinator, "", 3).await;
     assert_eq!(pages[0].len(), 3);
-    assert_eq!(sorted(pages), NAMES);
+    assert_eq!(sorted(&pages), NAMES);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn a_search_finds_the_names_with_a_part() {
     let (_faults, coordinator) = with_locks(&NAMES).await;
     for (part, expected) in [("b", &["ab", "b", "bc"][..]), ("bc", &["bc"]), ("d", &[])] {
         assert_eq!(
-            sorted(pages(&coordinator, part, 0).await),
+            sorted(&pages(&coordinator, part, 0).await),
             expected,
             "{part}"
         );

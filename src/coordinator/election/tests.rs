@@ -46,8 +46,8 @@ async fn an_observer_sees_at_once_what_is_done_at_its_own_coordinator() {
     let (faults, coordinator, _store) = start_faulty(config());
     faults.deafen();
     let opened = open(&coordinator);
-    let observed = coordinator.observe(name("e"), None, &Account::default());
-    let mut observer = observed.unwrap();
+    let begun = coordinator.observe(name("e"), None, &Account::default());
+    let mut observer = begun.unwrap();
     assert_eq!(seen(&mut observer).await, "NoLeader");
     let leader = lead(&coordinator, &in_session(&opened, "")).await;
     let at_once = MILLI * 10;

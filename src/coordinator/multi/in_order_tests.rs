@@ -41,7 +41,7 @@ async fn locks_are_held_until_one_is_lost_or_its_safe_time_ends() {
     let taken = taken(&coordinator.core, both.into());
     assert!(taken.are_held());
     let left = end.saturating_duration_since(Instant::now());
-    tokio::time::advance(left - MILLI).await;
+    tokio::time::advance(left.saturating_sub(MILLI)).await;
     assert!(taken.are_held());
     taken.deliveries[1].lost.set();
     assert!(!taken.are_held());

@@ -58,7 +58,7 @@ impl Progress for Caller {
     }
 
     async fn gone(&self) {
-        pending().await
+        pending::<()>().await;
     }
 
     fn account(&self) -> &Account {

@@ -16,8 +16,8 @@ use super::{
     start,
 };
 use crate::{
-    coordinator::Coordinator, error::Error, multi, multi::request::AcquireAll, resume::Resumed,
-    types::OnDisconnect,
+    coordinator::Coordinator, error::Error, history::History, multi, multi::request::AcquireAll,
+    resume::Resumed, types::OnDisconnect,
 };
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn events_cost_nothing_while_nobody_watches() {
     events.keep_history();
     let request = acquire("a", Mode::Exclusive, &owner("x"));
     granted(&coordinator, &request).await.take().unwrap();
-    assert_eq!(events.history().map(|it| it.last()), Some(1));
+    assert_eq!(events.history().map(History::last), Some(1));
 }
 
 #[tokio::test(start_paused = true)]
