@@ -172,28 +172,3 @@ mod tests {
         assert_eq!(queue.len(), 0);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::{pin::pin, time::Duration};
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_due_earlier_than_all_before_is_not_missed() {
-        let second = Duration::from_secs(1);
-        let (queue, begun) = (DeadlineQueue::default(), Instant::now());
-        queue.insert(begun + second * 3, "third");
-        let mut due = pin!(queue.due());
-        assert!(futures::poll!(&mut due).is_pending());
-        queue.insert(begun + second, "first");
-        assert_eq!(due.await, ["first"]);
-        assert_eq!(begun.elapsed(), second);
-        queue.insert(begun + second * 2, "second");
-        let third = queue.insert(begun + second * 2, "also second");
-        assert_eq!(queue.due().await, ["second", "also second"]);
-        queue.remove(third);
-        assert_eq!((queue.due().await, queue.len()), (vec!["third"], 0));
-        assert_eq!(begun.elapsed(), second * 3);
-    }
-}

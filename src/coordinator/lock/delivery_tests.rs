@@ -55,9 +55,9 @@ async fn an_undo_lowers_only_the_grant_that_it_is_about() {
     let grant = granted(&coordinator, &request).await.take().unwrap();
     let session = &opened.stream.session;
     let left = |registered, grant: &Grant| {
-        let lost = session.state.lock().grants[&GrantKey::of(grant)]
-            .lost
-            .clone();
+        let state = session.state.lock();
+        let lost = state.grants.get(&GrantKey::of(grant)).unwrap().lost.clone();
+        drop(state);
         holds_without(Some(session), registered, grant, &lost)
     };
     let later = Grant {
