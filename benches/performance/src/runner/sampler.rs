@@ -81,7 +81,7 @@ impl Sampler {
             let stats: String = stats.arg("commandstats").query_async(redis).await?;
             sample.scripts = calls(&stats, "evalsha") + calls(&stats, "eval");
             sample.renewals = calls(&stats, "pexpire");
-            sample.looked_up = calls(&stats, "hgetall");
+            sample.looked_up = calls(&stats, "hscan");
         }
         Ok(sample)
     }
