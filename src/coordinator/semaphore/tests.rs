@@ -12,6 +12,7 @@ use super::{
 use crate::{
     coordinator::Coordinator,
     progress::WaitState,
+    stream::Opened,
     testing::{
         Caller, Fault, Faults, MILLI, SECOND, account, config, in_session, name, open, owner,
         request_id, settle, start_faulty,
@@ -55,6 +56,15 @@ async fn granted(coordinator: &Coordinator, request: &AcquirePermits) -> PermitD
         Attempted::Granted(delivery) => delivery,
         busy @ Attempted::Busy { .. } => panic!("{busy:?}"),
     }
+}
+
+/// A session that holds permits, and their owner.
+async fn holding(count: u32, coordinator: &Coordinator) -> (Opened, Owner) {
+    let opened = open(coordinator);
+    let own = in_session(&opened, "");
+    let delivery = granted(coordinator, &permits(count, &own)).await;
+    delivery.take().unwrap();
+    (opened, own)
 }
 
 async fn available(coordinator: &Coordinator) -> u32 {
@@ -109,12 +119,7 @@ async fn a_session_keeps_permits_only_if_a_repeat_took_them_over() {
 async fn a_release_that_did_not_arrive_is_completed_without_its_caller() {
     for id in ["", "r"] {
         let (faults, coordinator) = semaphore().await;
-        let opened = open(&coordinator);
-        let own = in_session(&opened, "");
-        granted(&coordinator, &permits(2, &own))
-            .await
-            .take()
-            .unwrap();
+        let (opened, own) = holding(2, &coordinator).await;
         faults.next("permit_release", Fault::RequestLost);
         let request = ReleasePermits {
             request_id: request_id(id),
@@ -145,12 +150,7 @@ async fn a_release_of_what_the_session_does_not_have_is_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn permits_on_their_way_back_are_not_lost() {
     let (faults, coordinator) = semaphore().await;
-    let opened = open(&coordinator);
-    let own = in_session(&opened, "");
-    granted(&coordinator, &permits(2, &own))
-        .await
-        .take()
-        .unwrap();
+    let (opened, own) = holding(2, &coordinator).await;
     faults.next("permit_release", Fault::AnswerTakes(SECOND));
     let request = back(&own);
     let released = release(&coordinator.core, &request);
@@ -166,12 +166,7 @@ async fn permits_on_their_way_back_are_not_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_without_a_lease_asks_for_that_of_the_session() {
     let (_faults, coordinator) = semaphore().await;
-    let opened = open(&coordinator);
-    let own = in_session(&opened, "");
-    granted(&coordinator, &permits(1, &own))
-        .await
-        .take()
-        .unwrap();
+    let (_opened, own) = holding(1, &coordinator).await;
     // A renewal never shortens a lease.
     for (lease, expected) in [(Some(SECOND * 60), SECOND * 60), (None, SECOND * 55)] {
         let request = RenewPermits {

@@ -29,13 +29,10 @@ impl Session {
             return false;
         }
         let mut is_held = false;
-        let keys: Vec<_> = state
-            .grants
-            .of_name(name)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in keys {
-            let Some(held) = state.grants.get_mut(&key) else {
+        let of_name = state.grants.of_name(name);
+        let places: Vec<_> = of_name.map(|(_, held)| held.place).collect();
+        for place in places {
+            let Some(held) = state.grants.at(place) else {
                 continue;
             };
             let grant = held.grant.lock();
