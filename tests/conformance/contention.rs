@@ -208,8 +208,8 @@ impl Contenders {
         history: &Path,
     ) -> Result<()> {
         if let Some(folder) = redisson::built() {
-            let times = [time, HOLD];
-            let started = redisson::Contenders::start(&folder, &redis.url(), NAME, times, history)?;
+            let (store, times) = (redisson::single(redis), [time, HOLD]);
+            let started = redisson::Contenders::start(&folder, &store, NAME, times, history)?;
             self.names.extend(started.names().map(str::to_owned));
             self.redisson = Some(started);
         }

@@ -208,7 +208,7 @@ impl Row {
         self
     }
 
-    /// Beside programs with the real Redisson, on one server.
+    /// Beside programs with the real Redisson.
     pub(crate) fn beside_redisson(mut self) -> Self {
         self.setup.redisson = true;
         self
@@ -407,9 +407,9 @@ impl Redisson {
         let missing = "the programs with Redisson: scripts/build-redisson-agent current 4.7.0";
         let folder = redisson::built().ok_or(missing)?;
         let history = NamedTempFile::new().map_err(|error| error.to_string())?;
-        let (url, lock) = (world.store.server(0).url(), contender::name(WITNESS));
+        let (store, lock) = (world.store.in_java(), contender::name(WITNESS));
         let times = [fault_seconds().max(SECOND), REDISSON_HOLDS];
-        let started = redisson::Contenders::start(&folder, &url, &lock, times, history.path());
+        let started = redisson::Contenders::start(&folder, &store, &lock, times, history.path());
         Ok(Self {
             contenders: started.map_err(|error| error.to_string())?,
             history,

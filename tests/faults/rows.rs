@@ -312,6 +312,12 @@ rows! {
     fn sentinel_over_a_wire_cut_both_ways() =
         cut(sentinel, "sentinel wire cut both ways", NEITHER).only_long();
 
+    fn sentinel_over_a_rough_wire_with_tls() =
+        wire(sentinel, "sentinel wire rough, TLS", ROUGH).tls().only_long();
+
+    fn sentinel_over_a_rough_wire_beside_redisson() =
+        wire(sentinel, "sentinel wire rough, Redisson", ROUGH).beside_redisson().only_long();
+
     fn sentinel_master_killed_over_a_wire_that_loses() =
         sentinel("sentinel killed, wire loses 10 %", MasterKilledOverWire(LOSS))
             .network(OverWire)
@@ -328,6 +334,12 @@ rows! {
 
     fn cluster_over_a_wire_cut_towards_the_store() =
         cut(cluster, "cluster wire cut towards the store", NOT_SENT).only_long();
+
+    fn cluster_over_a_rough_wire_with_tls() =
+        wire(cluster, "cluster wire rough, TLS", ROUGH).tls().only_long();
+
+    fn cluster_over_a_rough_wire_beside_redisson() =
+        wire(cluster, "cluster wire rough, Redisson", ROUGH).beside_redisson().only_long();
 
     fn quorum_over_a_wire_that_loses() =
         wire(quorum, "quorum wire loses 10 %", LOSS).only_long();
@@ -373,6 +385,17 @@ rows! {
     fn sentinel_clocks_back_by_a_minute() =
         sentinel("sentinel clocks a minute back", ClocksStepped(-60))
             .clocks(OfServers(3))
+            .promises(Exclusion)
+            .only_long();
+
+    fn cluster_clocks_forward_by_a_minute() =
+        cluster("cluster clocks a minute forward", ClocksStepped(60))
+            .clocks(OfServers(6))
+            .only_long();
+
+    fn cluster_clocks_back_by_a_minute() =
+        cluster("cluster clocks a minute back", ClocksStepped(-60))
+            .clocks(OfServers(6))
             .promises(Exclusion)
             .only_long();
 

@@ -8,6 +8,7 @@ use crate::{
     contender::name,
     coordinator::Settings,
     redis_server::{ANNOUNCE, RedisServer, eventually},
+    redisson,
     sentinels::Sentinels,
     tcp_proxy::TcpProxy,
     tls::Certificate,
@@ -44,8 +45,8 @@ impl Store {
         });
         let tls = certificate.map_or(Vec::new(), |it| it.arguments().to_vec());
         let tls: Vec<_> = tls.iter().map(String::as_str).collect();
-        let server = [setup.server, &announced.unwrap_or_default(), &tls].concat();
-        let server = server.as_slice();
+        let apart = [setup.server, &announced.unwrap_or_default()].concat();
+        let server = &[apart.as_slice(), &tls].concat();
         let mut between = None;
         let store = match setup.kind {
             Kind::Single => {
@@ -60,7 +61,7 @@ impl Store {
                     let proxy = between.insert(TcpProxy::to(port).await);
                     proxy.address().port()
                 };
-                Self::Sentinel(Sentinels::start_known_as(server, known_as).await)
+                Self::Sentinel(Sentinels::start_known_as(&apart, &tls, known_as).await)
             }
             Kind::Cluster => Self::Cluster(Cluster::start_with(server).await),
             Kind::Quorum => {
@@ -77,7 +78,7 @@ impl Store {
             let server = match self {
                 Self::Single(server) => server,
                 Self::Sentinel(sentinels) => &mut sentinels.servers[number],
-                Self::Cluster(_) => panic!("its nodes have the clock of the machine"),
+                Self::Cluster(cluster) => cluster.node_mut(number),
                 Self::Quorum(members) => &mut members[number],
             };
             server.restart_in(&clock.environment()).await;
@@ -209,6 +210,16 @@ impl Store {
         .await;
     }
 
+    /// The words that tell a program with Redisson of it.
+    pub(crate) fn in_java(&self) -> Vec<String> {
+        match self {
+            Self::Single(server) => redisson::single(server),
+            Self::Sentinel(sentinels) => redisson::sentinels(sentinels),
+            Self::Cluster(cluster) => redisson::cluster(cluster, "default"),
+            Self::Quorum(_) => panic!("for Redisson they are several stores"),
+        }
+    }
+
     /// The settings of a coordinator that reaches servers and sentinels at these ports.
     pub(crate) fn settings(&self, ports: &[u16], sentinels: &[u16]) -> Settings {
         let host = self.server(0).host();
@@ -216,10 +227,12 @@ impl Store {
         let scheme = self.server(0).tls_port().map_or("redis", |_| "rediss");
         match self {
             Self::Single(_) => Settings::on(&format!("{scheme}://{}", url(&ports[0]))),
-            Self::Sentinel(_) => Settings::on(&Sentinels::url_at(sentinels.iter().map(url))),
+            Self::Sentinel(_) => {
+                Settings::on(&Sentinels::url_at(scheme, sentinels.iter().map(url)))
+            }
             Self::Cluster(_) => {
                 let seeds: Vec<_> = ports.iter().map(url).collect();
-                Settings::on(&format!("redis+cluster://{}", seeds.join(",")))
+                Settings::on(&format!("{scheme}+cluster://{}", seeds.join(",")))
             }
             Self::Quorum(_) => {
                 let urls = ports.iter().map(|port| format!("{scheme}://{}", url(port)));

@@ -26,8 +26,9 @@ impl Certificate {
         self.file("certificate.pem")
     }
 
-    /// The arguments of a server that shows it and asks its clients for none.
-    pub(crate) fn arguments(&self) -> [String; 8] {
+    /// The arguments of a server or sentinel that shows it, asks its clients for none, and reaches
+    /// others by TLS, too.
+    pub(crate) fn arguments(&self) -> [String; 12] {
         [
             "--tls-cert-file",
             &self.certificate(),
@@ -37,6 +38,10 @@ impl Certificate {
             &self.certificate(),
             "--tls-auth-clients",
             "no",
+            "--tls-replication",
+            "yes",
+            "--tls-cluster",
+            "yes",
         ]
         .map(str::to_owned)
     }

@@ -50,7 +50,7 @@ pub(crate) struct Setup {
     pub(crate) settings: &'static [(&'static str, &'static str)],
     pub(crate) network: Network,
     pub(crate) clocks: Clocks,
-    /// Coordinators speak TLS to the servers, each of which stands alone.
+    /// Servers, sentinels and coordinators speak TLS to each other.
     pub(crate) tls: bool,
     /// Programs with the real Redisson contend for the lock on which most is seen.
     pub(crate) redisson: bool,
@@ -123,10 +123,9 @@ impl World {
         let call_timeout = if may_fail { "500ms" } else { "2s" };
         let has_tls = |it: &RedisServer| it.tls_port().is_some() == setup.tls;
         assert!(store.servers().all(has_tls), "not as the row says");
-        let port = |it: &RedisServer| it.tls_port().unwrap_or_else(|| it.port());
-        let ports: Vec<_> = store.servers().map(port).collect();
+        let ports: Vec<_> = store.servers().map(RedisServer::service_port).collect();
         let sentinels = match &store {
-            Store::Sentinel(sentinels) => sentinels.sentinels.iter().map(Sentinel::port).collect(),
+            Store::Sentinel(it) => it.sentinels.iter().map(Sentinel::service_port).collect(),
             _ => Vec::new(),
         };
         let Proxies {

@@ -132,6 +132,11 @@ impl Cluster {
         &self.nodes[number].server
     }
 
+    /// A node, to start it again before anybody takes it for dead.
+    pub fn node_mut(&mut self, number: usize) -> &mut RedisServer {
+        &mut self.nodes[number].server
+    }
+
     /// The nodes that run.
     pub fn running(&self) -> Vec<usize> {
         let runs = |number: &usize| self.nodes[*number].runs.load(Ordering::Relaxed);
@@ -293,7 +298,7 @@ impl Cluster {
             return false;
         };
         let key = str::from_utf8(key).expect("keys of tests are text");
-        let port = self.nodes[to].server.port().to_string();
+        let port = self.nodes[to].server.service_port().to_string();
         // One that has expired meanwhile is no error: NOKEY.
         let migrate = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
         old.command(&migrate).await;
@@ -340,7 +345,8 @@ impl Cluster {
     async fn introduce(&self) {
         for node in &self.nodes {
             for other in self.nodes.iter().filter(|other| other.id != node.id) {
-                let (host, port) = (other.server.host(), other.server.port().to_string());
+                let host = other.server.host();
+                let port = other.server.service_port().to_string();
                 node.command(&["CLUSTER", "MEET", host, &port]).await;
             }
         }

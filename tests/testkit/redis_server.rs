@@ -45,7 +45,8 @@ const LOCAL: [&str; 2] = ["--bind", "127.0.0.1"];
 /// What makes a server name this address to others; see also `cluster-announce-ip`.
 pub const ANNOUNCE: &str = "--replica-announce-ip";
 
-const TLS_PORT: &str = "--tls-port";
+/// Where a server or a sentinel listens with TLS.
+pub const TLS_PORT: &str = "--tls-port";
 
 /// A running redis-server.
 pub struct RedisServer {
@@ -172,6 +173,11 @@ impl RedisServer {
         let mut words = self.arguments.iter().map(String::as_str);
         words.find(|word| *word == TLS_PORT)?;
         words.next()?.parse().ok()
+    }
+
+    /// The port at which clients, replicas and other nodes find it: that with TLS if it has one.
+    pub fn service_port(&self) -> u16 {
+        self.tls_port().unwrap_or(self.port)
     }
 
     /// Its process.

@@ -12,6 +12,12 @@ use tokio::{
     time::timeout,
 };
 
+use crate::{
+    cluster::Cluster,
+    redis_server::RedisServer,
+    sentinels::{SERVICE, Sentinel, Sentinels},
+};
+
 /// How long one may take to end after its time.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -29,14 +35,34 @@ pub fn built() -> Option<PathBuf> {
     folder.join("agent.jar").exists().then_some(folder)
 }
 
+/// The words that tell a program of this server.
+pub fn single(server: &RedisServer) -> Vec<String> {
+    vec!["single".to_owned(), server.url()]
+}
+
+/// The words that tell a program of these sentinels.
+pub fn sentinels(sentinels: &Sentinels) -> Vec<String> {
+    let urls = sentinels.sentinels.iter().map(Sentinel::address);
+    let urls = urls.map(|address| format!("redis://{address}"));
+    let words = ["sentinel", SERVICE].map(str::to_owned);
+    words.into_iter().chain(urls).collect()
+}
+
+/// The words that tell a program of this cluster, and in which way it is to subscribe.
+pub fn cluster(cluster: &Cluster, subscription: &str) -> Vec<String> {
+    let urls = (0..cluster.len()).map(|number| cluster.node(number).url());
+    let words = ["cluster", subscription].map(str::to_owned);
+    words.into_iter().chain(urls).collect()
+}
+
 // === impl Contenders ===
 
 impl Contenders {
-    /// Starts two, which contend for so long, hold the lock for `hold` each time, and append to the
-    /// history.
+    /// Starts two on a store, which contend for so long, hold the lock for `hold` each time, and
+    /// append to the history.
     pub fn start(
         folder: &Path,
-        url: &str,
+        store: &[String],
         lock: &str,
         [time, hold]: [Duration; 2],
         history: &Path,
@@ -45,11 +71,12 @@ impl Contenders {
         let started = ["redisson-1", "redisson-2"].map(|client| {
             let process = Command::new("java")
                 .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp"])
-                .args([&path, "lockkeeper.interop.Contender", url, lock])
+                .args([&path, "lockkeeper.interop.Contender", lock])
                 .arg(time.as_secs().to_string())
                 .arg(hold.as_millis().to_string())
                 .arg(client)
                 .arg(history)
+                .args(store)
                 .kill_on_drop(true)
                 .spawn()?;
             Ok((client.to_owned(), process))

@@ -10,7 +10,9 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use crate::redis_server::{PORTS_TRIED_MAX, RedisServer, deployed, eventually, free_port};
+use crate::redis_server::{
+    PORTS_TRIED_MAX, RedisServer, TLS_PORT, deployed, eventually, free_port,
+};
 
 /// The file that the master and its replicas are started from, here as elsewhere.
 const FILE: &str = "sentinel-master.conf";
@@ -44,6 +46,7 @@ pub struct Sentinel {
     child: Child,
     host: String,
     port: u16,
+    tls_port: Option<u16>,
     _directory: TempDir,
 }
 
@@ -59,17 +62,19 @@ impl Sentinels {
     /// The same with arguments for the servers; resolves when each sentinel knows all others and
     /// both replicas.
     pub async fn start_with(arguments: &[&str]) -> Self {
-        Self::start_known_as(arguments, async |port| port).await
+        Self::start_known_as(arguments, &[], async |port| port).await
     }
 
-    /// The same, with something at another port between the first master and all others.
+    /// The same, with TLS for all of them if there are arguments for that, and with something at
+    /// another port between the first master and all others.
     pub async fn start_known_as(
         arguments: &[&str],
+        tls: &[&str],
         known_as: impl AsyncFnOnce(u16) -> u16,
     ) -> Self {
-        let arguments = &[arguments, &AT_ONCE].concat();
+        let arguments = &[arguments, &AT_ONCE, tls].concat();
         let master = RedisServer::start_from(FILE, arguments).await;
-        let known_as = known_as(master.port()).await;
+        let known_as = known_as(master.service_port()).await;
         let (host, port) = (master.host().to_owned(), known_as.to_string());
         let mut servers = vec![master];
         for _ in 0..REPLICAS {
@@ -77,7 +82,7 @@ impl Sentinels {
             let arguments = [arguments.as_slice(), &of_replica].concat();
             servers.push(RedisServer::start_from(FILE, &arguments).await);
         }
-        let sentinels = join_all((0..SENTINELS).map(|_| Sentinel::start(&host, &port))).await;
+        let sentinels = join_all((0..SENTINELS).map(|_| Sentinel::start(&host, &port, tls))).await;
         let this = Self {
             servers,
             sentinels,
@@ -113,19 +118,14 @@ impl Sentinels {
 
     /// The store's address.
     pub fn url(&self) -> String {
-        Self::url_at(self.sentinels.iter().map(Sentinel::address))
+        let scheme = self.servers[0].tls_port().map_or("redis", |_| "rediss");
+        Self::url_at(scheme, self.sentinels.iter().map(Sentinel::address))
     }
 
     /// The same with others in the place of the sentinels.
-    pub fn url_at(addresses: impl Iterator<Item = String>) -> String {
+    pub fn url_at(scheme: &str, addresses: impl Iterator<Item = String>) -> String {
         let hosts: Vec<_> = addresses.collect();
-        format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
-    }
-
-    /// Where the sentinels themselves are.
-    pub fn sentinel_urls(&self) -> impl Iterator<Item = String> {
-        let ports = self.sentinels.iter().map(|sentinel| sentinel.port);
-        ports.map(|port| format!("redis://127.0.0.1:{port}"))
+        format!("{scheme}+sentinel://{}/{SERVICE}", hosts.join(","))
     }
 
     /// Lets the servers be slow, for tests in which none of them dies.
@@ -143,7 +143,10 @@ impl Sentinels {
     pub async fn master(&self) -> Option<usize> {
         let master = self.sentinels[0].master().await?;
         let is = |port: u16| master.contains(&format!(";port={port};"));
-        let named = self.servers.iter().position(|server| is(server.port()));
+        let named = self
+            .servers
+            .iter()
+            .position(|server| is(server.service_port()));
         named.or_else(|| is(self.known_as).then_some(0))
     }
 
@@ -194,9 +197,9 @@ impl Sentinels {
 
 impl Sentinel {
     /// Starts one. Another process may take a free port first, that of another sentinel too.
-    async fn start(host: &str, master_port: &str) -> Self {
+    async fn start(host: &str, master_port: &str, tls: &[&str]) -> Self {
         for _ in 0..PORTS_TRIED_MAX {
-            let mut sentinel = Self::spawn(host, master_port);
+            let mut sentinel = Self::spawn(host, master_port, tls);
             if sentinel.answers().await {
                 return sentinel;
             }
@@ -204,7 +207,7 @@ impl Sentinel {
         panic!("no sentinel starts");
     }
 
-    fn spawn(host: &str, master_port: &str) -> Self {
+    fn spawn(host: &str, master_port: &str, tls: &[&str]) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let port = free_port();
         let config = directory.path().join("sentinel.conf");
@@ -224,9 +227,13 @@ impl Sentinel {
             directory.path().display()
         );
         fs::write(&config, text).expect("written");
+        let tls_port = (!tls.is_empty()).then(free_port);
+        let listen = tls_port.map(|port| [TLS_PORT.to_owned(), port.to_string()]);
         let child = Command::new("redis-server")
             .arg(&config)
             .arg("--sentinel")
+            .args(tls)
+            .args(listen.iter().flatten())
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed");
@@ -234,6 +241,7 @@ impl Sentinel {
             child,
             host: host.to_owned(),
             port,
+            tls_port,
             _directory: directory,
         }
     }
@@ -252,13 +260,14 @@ impl Sentinel {
         !has_ended()
     }
 
-    /// Its port.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// The port at which clients and other sentinels find it: that with TLS if it has one.
+    pub fn service_port(&self) -> u16 {
+        self.tls_port.unwrap_or(self.port)
     }
 
-    fn address(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+    /// Where clients find it.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.service_port())
     }
 
     /// What it knows of the master, as `;name=value;…`; none while it does not answer.

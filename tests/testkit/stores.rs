@@ -8,7 +8,8 @@ use crate::{
     coordinator::Settings,
     quorum::Quorum,
     redis_server::{Monitor, RedisServer, eventually},
-    sentinels::{AT_ONCE, SERVICE, Sentinels},
+    redisson,
+    sentinels::{AT_ONCE, Sentinels},
 };
 
 /// How many servers a quorum has.
@@ -128,19 +129,9 @@ impl Deployment {
     pub fn in_java(&self, subscription: &str) -> Vec<String> {
         match self {
             Self::Embedded => panic!("no other client gets at it"),
-            Self::Servers(servers) | Self::Acknowledged(servers) => {
-                vec!["single".to_owned(), servers[0].url()]
-            }
-            Self::Sentinels(sentinels) => {
-                let mut words = vec!["sentinel".to_owned(), SERVICE.to_owned()];
-                words.extend(sentinels.sentinel_urls());
-                words
-            }
-            Self::Cluster(cluster) => {
-                let urls = (0..cluster.len()).map(|number| cluster.node(number).url());
-                let words = ["cluster", subscription].map(str::to_owned);
-                words.into_iter().chain(urls).collect()
-            }
+            Self::Servers(servers) | Self::Acknowledged(servers) => redisson::single(&servers[0]),
+            Self::Sentinels(sentinels) => redisson::sentinels(sentinels),
+            Self::Cluster(cluster) => redisson::cluster(cluster, subscription),
             Self::Quorum(_) => panic!("for Redisson they are several deployments"),
         }
     }

@@ -7,12 +7,13 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.redisson.api.RFencedLock;
 
 /**
  * Acquires and releases a fenced lock in a loop, and appends what it sees to a history in the format of {@code clients/conformance.md}.
  *
- * <p>Arguments: the store's URL, the lock, seconds, the milliseconds of a hold, the client in the history, and the file.
+ * <p>Arguments: the lock, seconds, the milliseconds of a hold, the client in the history, the file, and the store as for {@link Client}.
  */
 public final class Contender {
     private final FileChannel history;
@@ -27,12 +28,13 @@ public final class Contender {
     }
 
     public static void main(String[] arguments) throws Exception {
-        Client redisson = Client.connect(new String[] {"0", "single", arguments[0]});
+        Stream<String> store = Stream.of(arguments).skip(5);
+        Client redisson = Client.connect(Stream.concat(Stream.of("0"), store).toArray(String[]::new));
         StandardOpenOption[] append = {StandardOpenOption.CREATE, StandardOpenOption.APPEND};
-        try (FileChannel file = FileChannel.open(Path.of(arguments[5]), append)) {
-            Contender contender = new Contender(file, arguments[1], arguments[4]);
-            RFencedLock lock = redisson.redisson().getFencedLock(arguments[1]);
-            contender.contend(lock, Long.parseLong(arguments[2]), Long.parseLong(arguments[3]));
+        try (FileChannel file = FileChannel.open(Path.of(arguments[4]), append)) {
+            Contender contender = new Contender(file, arguments[0], arguments[3]);
+            RFencedLock lock = redisson.redisson().getFencedLock(arguments[0]);
+            contender.contend(lock, Long.parseLong(arguments[1]), Long.parseLong(arguments[2]));
         }
         redisson.shutdown();
     }
