@@ -1,8 +1,8 @@
--- Gives the last hold of an exclusive or fair lock to another owner, which waits for it: a release
--- and an acquire, and the lock is free at no moment between them.
+-- Gives the last hold of an exclusive, fair or write lock to another owner, which waits for it: a
+-- release and an acquire, and the lock is free at no moment between them.
 --
 -- KEYS: 1 lock, 2 fencing counter; of a fair lock also 3 queue, 4 deadlines of the queue, 5 vouched
---       waiters
+--       waiters; of a write lock also 3 mark of a waiting writer
 -- ARGV: 1 owner, 2 next owner, 3 lease ms, 4 and 5 as 4 and 5 of lock_acquire: the step is one from
 --       the serial of the grant to give back; '' if the caller has not seen the counter, and then
 --       6 that serial, '' if the caller does not know it, 7 time to live of an idle counter ms
@@ -15,12 +15,18 @@
 
 local lock, counter, owner, serial, call = KEYS[1], KEYS[2], ARGV[1], ARGV[6], redis.call
 
--- A read/write lock has more than one field.
-if call('hlen', lock) ~= 1 or call('hget', lock, owner) ~= '1' then
+local queue, next_owner, fields, mark = KEYS[3], ARGV[2], 1, nil
+if queue and not KEYS[4] then
+  -- Its mode is one more field. There are others while the owner reads, too.
+  if call('hget', lock, 'mode') ~= 'write' then
+    return {0}
+  end
+  queue, fields, mark = nil, 2, queue
+end
+if call('hlen', lock) ~= fields or call('hget', lock, owner) ~= '1' then
   return {0}
 end
 
-local queue, next_owner = KEYS[3], ARGV[2]
 if queue and call('lindex', queue, 0) ~= next_owner then
   return {1}
 end
@@ -63,6 +69,9 @@ if queue then
   call('zrem', KEYS[4], next_owner)
   call('zrem', KEYS[5], next_owner)
   call('lrem', queue, 1, next_owner)
+elseif mark then
+  -- As take_write of lib/write.lua.
+  call('unlink', mark)
 end
 call('hset', lock, next_owner, '1')
 call('hdel', lock, owner)

@@ -249,3 +249,74 @@ async fn line_up_fairly(world: &World, clients: &mut [&mut Client]) -> Vec<Call>
     tokio::time::sleep(millis(10)).await;
     calls
 }
+
+/// How often each script was called that hand-overs of a write lock are made of.
+fn write_calls_of(faults: &Faults) -> [usize; 3] {
+    ["lock_hand_on", "write_release", "write_acquire"].map(|script| faults.calls(script))
+}
+
+/// Calls in these modes that wait behind a writer, in this order.
+async fn line_up_behind_a_writer(
+    world: &World,
+    client: &mut Client,
+    modes: &[LockMode],
+) -> Vec<Call> {
+    let first = try_request("a", "holder").in_mode(LockMode::Write);
+    assert!(client.try_with(first).await.unwrap().acquired);
+    let mut calls = Vec::new();
+    for (at, mode) in modes.iter().enumerate() {
+        calls.push(client.waits(wait("a", "", *mode)).await);
+        world.until_waiting(0, at + 1).await;
+    }
+    // Their attempts, which they make when they are subscribed, are over.
+    tokio::time::sleep(millis(10)).await;
+    calls
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_lock_is_handed_on_in_one_call_and_now_and_then_it_is_the_turn_of_others() {
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let mut calls = line_up_behind_a_writer(&world, &mut client, &[LockMode::Write; 40]).await;
+    faults.set_answer_delay(Duration::ZERO);
+    let before = write_calls_of(&faults);
+    let (mut owner, mut token) = ("holder".to_owned(), 0);
+    for next in calls.iter_mut().take(34) {
+        client.give_back("a", &owner, LockMode::Write).await;
+        let grant = next.expect_granted().await;
+        assert!(grant.fencing_token > token, "{grant:?}");
+        (owner, token) = (grant.owner, grant.fencing_token);
+    }
+    // Each 17th is a release that is published, and an attempt.
+    let made = write_calls_of(&faults);
+    assert_eq!([0, 1, 2].map(|it| made[it] - before[it]), [32, 2, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_came_before_the_next_writer_gets_its_turn() {
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let modes = [LockMode::Read, LockMode::Write, LockMode::Read];
+    let mut calls = line_up_behind_a_writer(&world, &mut client, &modes).await;
+    client.give_back("a", "holder", LockMode::Write).await;
+    let first = calls[0].expect_granted().await;
+    client.give_back("a", &first.owner, LockMode::Read).await;
+    let writer = calls[1].expect_granted().await;
+    assert_eq!(faults.calls("lock_hand_on"), 0);
+    client.give_back("a", &writer.owner, LockMode::Write).await;
+    calls[2].expect_granted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_of_a_write_lock_whose_answer_is_lost_is_undone_and_the_next_one_gets_it() {
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let mut calls = line_up_behind_a_writer(&world, &mut client, &[LockMode::Write; 3]).await;
+    faults.lose_answers("lock_hand_on", 1);
+    let released = client.release_with(release("a", "holder", LockMode::Write));
+    released.await.unwrap_err();
+    let second = calls[1].expect_granted().await;
+    client.give_back("a", &second.owner, LockMode::Write).await;
+    let third = calls[2].expect_granted().await;
+    assert!(third.fencing_token > second.fencing_token);
+}

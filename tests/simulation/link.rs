@@ -201,7 +201,7 @@ impl Link {
             let waiter = waiter(script.name, &args);
             // A lock that is handed on has more keys if it is fair.
             let is_fair = script.name.starts_with("fair_")
-                || (script.name == "lock_hand_on" && keys.len() > 2);
+                || (script.name == "lock_hand_on" && keys.len() > 3);
             let lined_up = is_fair.then(|| args.clone());
             let proclaimed = (script.name == "election_proclaim").then(|| args.clone());
             let answer = self.0.host.eval(Call { script, keys, args }).await;

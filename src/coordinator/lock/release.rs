@@ -118,6 +118,10 @@ async fn ask(
         Mode::Fair if is_last && in_one_call => {
             core.waiters.hand_over_fair(name, giver, call).await
         }
+        // A quorum does not hand over.
+        Mode::Write if is_last && in_one_call && core.scripts.keeps_order() => {
+            core.waiters.hand_over_write(name, giver, call).await
+        }
         _ => call.await,
     };
     // A release known only to the master is safe: at worst the lock is held until its lease ends.

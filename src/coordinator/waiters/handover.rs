@@ -30,6 +30,9 @@
 //! The waiters of a fair lock have a channel each, and the store knows which of them is the first,
 //! so nobody starves. If the waiter that came first here is not the first of all, the release wakes
 //! that one as usual, and the next releases are not offered.
+//!
+//! A write lock is offered to the next writer, in one call or not at all. If a reader here came
+//! before that writer, the release wakes all.
 
 use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -73,6 +76,8 @@ const NOT_OFFERED: u32 = 16;
 
 pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 const FAIR: Goal = Goal::Lock(Mode::Fair);
+const READ: Goal = Goal::Lock(Mode::Read);
+const WRITE: Goal = Goal::Lock(Mode::Write);
 
 // === impl Waiters ===
 
@@ -101,7 +106,7 @@ impl Waiters {
         // Sends it, so that everything from here on comes after it.
         if let Poll::Ready(released) = poll!(&mut release) {
             if let Ok(Released::Done { held: 0, .. }) = released {
-                self.release_announced(name);
+                self.release_announced(&keys::channel(name.store_key()));
             }
             return released;
         }
@@ -132,6 +137,29 @@ impl Waiters {
         release.await
     }
 
+    /// Passes the last write hold of a lock to the next writer, if no reader here came before it.
+    /// Otherwise `release` runs.
+    pub(crate) async fn hand_over_write<F>(
+        &self,
+        name: &LockName,
+        giver: Giver<'_>,
+        release: F,
+    ) -> F::Output
+    where
+        F: Future<Output = Result<Released, CallError>>,
+    {
+        if let Some(offered) = self.offer_write(name, giver)
+            && let Some(released) = Box::pin(self.hand_over_in_one_call(giver.0, offered)).await
+        {
+            return released;
+        }
+        let released = release.await;
+        if let Ok(Released::Done { held: 0, .. }) = released {
+            self.release_announced(&keys::rw_channel(name.store_key()));
+        }
+        released
+    }
+
     /// What the waiters here for an exclusive lock know; none if there are none.
     pub(crate) fn awaited(&self, name: &LockName) -> Option<Awaited> {
         let mut state = self.state.lock();
@@ -142,8 +170,8 @@ impl Waiters {
     }
 
     /// A release has run, and its message reaches the waiters here and elsewhere.
-    fn release_announced(&self, name: &LockName) {
-        if let Some(channel) = self.state.lock().channel_of(name) {
+    fn release_announced(&self, channel: &str) {
+        if let Some(channel) = self.state.lock().channels.get_mut(channel) {
             channel.own_releases.turn_of_others();
         }
     }
@@ -236,6 +264,22 @@ impl Waiters {
         self.offer_on(&mut state, &channel, FAIR, giver)
     }
 
+    /// The same to the head of the writers, unless a reader came before it.
+    fn offer_write(&self, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
+        let mut state = self.state.lock();
+        if state.channels.is_empty() {
+            return None;
+        }
+        let channel = keys::rw_channel(name.store_key());
+        let lines = &state.channels.get(channel.as_str())?.lines;
+        let first = |goal| lines.get(&goal)?.waiters.first_key_value();
+        let (writer, _) = first(WRITE)?;
+        if first(READ).is_some_and(|(reader, _)| reader < writer) {
+            return None;
+        }
+        self.offer_on(&mut state, &channel, WRITE, giver)
+    }
+
     fn offer_on(
         &self,
         state: &mut State,
@@ -246,7 +290,7 @@ impl Waiters {
         let (name, _) = state.channels.get_key_value(channel)?;
         let name = Arc::clone(name);
         let channel = state.channels.get_mut(&name)?;
-        let line = channel.lines.get(&goal)?;
+        let line = channel.lines.get_mut(&goal)?;
         let (_, head) = line.waiters.first_key_value()?;
         let own_releases = &mut channel.own_releases;
         if line.trying || !head.takes_offers() || !own_releases.may_be_offered() {
@@ -261,7 +305,7 @@ impl Waiters {
         });
         self.metrics.woken(Source::Local);
         channel.released = Some((Instant::now(), Heard::Local, Span::current()));
-        channel.wake();
+        line.wake();
         Some(Offered {
             channel: name,
             handed_over,

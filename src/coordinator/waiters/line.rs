@@ -81,18 +81,21 @@ pub(crate) enum Subscription {
 impl Channel {
     /// Sets hints and wakes the heads.
     pub(crate) fn wake(&mut self) {
-        for line in self.lines.values_mut() {
-            line.hint = true;
-            if let Some(head) = line.waiters.values().next() {
-                head.news.notify_one();
-            }
-        }
+        self.lines.values_mut().for_each(Line::wake);
     }
 }
 
 // === impl Line ===
 
 impl Line {
+    /// Sets a hint and wakes the head.
+    pub(crate) fn wake(&mut self) {
+        self.hint = true;
+        if let Some(head) = self.waiters.values().next() {
+            head.news.notify_one();
+        }
+    }
+
     pub(crate) fn remove(&mut self, ticket: u64, waiter: &Waiter, took_all: bool) {
         self.waiters.remove(&ticket);
         if !waiter.head.load(Ordering::Relaxed) {

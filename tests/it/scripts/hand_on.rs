@@ -7,6 +7,7 @@ async fn hand_on() {
     check(ROWS).await;
     check(SEEN).await;
     check(FAIR).await;
+    check(WRITE).await;
 }
 
 const ROWS: &[Row] = &[
@@ -201,5 +202,56 @@ const FAIR: &[Row] = &[
          hand_on a y 200s mode=fair serial=T1 => others come first
          hand_on a x 200s mode=fair serial=T1 => T2
          state => lock{x=1}/200s counter=T2/1000s",
+    ),
+];
+
+/// A write lock is given to another writer.
+const WRITE: &[Row] = &[
+    (
+        "the next writer gets it, the mark of one that waited ends, and no message is published",
+        "acquire x 100s mode=write
+         SET writer_waiting 1 PX 100000
+         hand_on x y 200s mode=write => T2
+         state => lock{mode=write y:write=1}/200s counter=T2/1000s
+         heard => nothing
+         hand_on y x 300s mode=write serial=T2 => T3
+         state => lock{mode=write x:write=1}/300s counter=T3/1000s
+         release x 100s mode=write => done 0, now 0 300s
+         heard => 1",
+    ),
+    (
+        "not while its owner reads",
+        "acquire x 100s mode=write
+         acquire x 100s mode=read
+         hand_on x y 200s mode=write => nothing
+         release x 100s mode=read
+         hand_on x y 200s mode=write => T2",
+    ),
+    (
+        "it is not the last hold of that grant, or not the owner's",
+        "acquire x 100s mode=write
+         hand_on x y 200s mode=write serial=1 => nothing
+         hand_on z y 200s mode=write => nothing
+         acquire x 100s mode=write
+         hand_on x y 200s mode=write => nothing
+         state => lock{mode=write x:write=2}/100s counter=T1/1000s",
+    ),
+    (
+        "it is held otherwise",
+        "acquire x 100s mode=read
+         hand_on x y 200s mode=write => nothing
+         release x 100s mode=read
+         acquire x 100s
+         hand_on x y 200s mode=write => nothing
+         state => lock{x=1}/100s counter=T1/1000s
+         heard => 0",
+    ),
+    (
+        "the same by a counter that was seen",
+        "native
+         acquire x 300s mode=write known=0 => granted 1 T1 300s
+         hand_on x y 200s mode=write serial=T1 => T2
+         hand_on x z 200s mode=write serial=T1 => nothing
+         state => lock{mode=write y:write=1}/200s counter=T2/1000s",
     ),
 ];

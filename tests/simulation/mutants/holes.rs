@@ -8,7 +8,7 @@ use lockkeeper_store::script::catalog::{
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 66] = [
+pub(super) const HOLES: [Hole; 67] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -42,7 +42,7 @@ pub(super) const HOLES: [Hole; 66] = [
     Hole {
         name: "a hand-over does not look at the owner",
         scripts: &[&LOCK_HAND_ON],
-        taken: "call('hlen', lock) ~= 1 or call('hget', lock, owner) ~= '1'",
+        taken: "call('hlen', lock) ~= fields or call('hget', lock, owner) ~= '1'",
         put: "false",
     },
     Hole {
@@ -68,6 +68,12 @@ pub(super) const HOLES: [Hole; 66] = [
         scripts: &[&LOCK_HAND_ON],
         taken: "call('lindex', queue, 0) ~= next_owner",
         put: "false",
+    },
+    Hole {
+        name: "a hand-over of a write lock does not look whether its owner reads",
+        scripts: &[&LOCK_HAND_ON],
+        taken: "queue, fields, mark = nil, 2, queue",
+        put: "queue, fields, mark = nil, call('hlen', lock), queue",
     },
     Hole {
         name: "a hand-over forgets the lease",

@@ -39,9 +39,10 @@ pub(super) const NEGOTIATION_HOLES: [Hole; 8] = [
     Hole {
         name: "a ticket is claimed twice",
         scripts: &[&LOCK_HAND_ON],
-        taken: "-- A read/write lock has more than one field.\n",
+        taken: "if call('hlen', lock) ~= fields",
         put: "owner = call('hscan', lock, '0', 'count', 1)[2][1] or owner\n\
-            serial, ARGV[7] = call('get', counter) or serial or '', ARGV[7] or '86400000'\n",
+            serial, ARGV[7] = call('get', counter) or serial or '', ARGV[7] or '86400000'\n\
+            if call('hlen', lock) ~= fields",
     },
     Hole {
         name: "the giver of a ticket goes on unfenced",

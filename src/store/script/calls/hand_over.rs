@@ -7,13 +7,13 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    encoding::{NOT_DONE, integer, millis, number, numbers, refusal, text, unsigned},
-    hold::{Hold, acquire_keys},
+    encoding::{NOT_DONE, integer, millis, number, numbers, refusal, unsigned},
+    hold::{Hold, Mode, acquire_keys},
     host_scripts::HostScripts,
 };
 use crate::{
     host::{Call, Value},
-    script::{Acquired, CallError, catalog},
+    script::{Acquired, CallError, catalog, keys},
 };
 
 /// What a script returns if the next owner of a fair lock is not the first in its queue.
@@ -53,8 +53,19 @@ impl HostScripts {
         next: &str,
         lease: Duration,
     ) -> Result<HandOver, CallError> {
-        let keys = acquire_keys(hold);
-        let mut args = vec![hold.field(), text(next), millis(lease)];
+        let keys = match hold.mode {
+            Mode::Write => vec![
+                keys::lock(hold.name),
+                keys::counter(hold.name),
+                keys::writer_waiting(hold.name),
+            ],
+            Mode::Exclusive | Mode::Fair | Mode::Read => acquire_keys(hold),
+        };
+        let next = Hold {
+            owner: next,
+            ..hold
+        };
+        let mut args = vec![hold.field(), next.field(), millis(lease)];
         let step = serial.and_then(|serial| self.counters.next_after(hold.name, serial));
         let mut script = &catalog::LOCK_HAND_ON;
         if let Some(step) = step {

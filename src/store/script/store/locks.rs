@@ -97,8 +97,8 @@ impl Scripts {
         }
     }
 
-    /// Gives the last hold of an exclusive lock to an owner who has none, or that of a fair lock to
-    /// the first in its queue, with this lease. The lock is free at no moment between.
+    /// Gives the last hold of an exclusive or write lock to an owner who has none, or that of a
+    /// fair lock to the first in its queue, with this lease. The lock is free at no moment between.
     pub async fn hand_over(
         &self,
         hold: Hold<'_>,
