@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     attempt_ids::Attempts,
     config::Config,
-    core::{Core, RESUMES_MAX, YIELDS_MAX},
+    core::{Core, RELEASES_MAX, RESUMES_MAX, YIELDS_MAX},
     events::Events,
     follow::followed::Follows,
     looks::Looks,
@@ -90,6 +90,7 @@ impl Coordinator {
             holders_channel: keys::holders_channel(&config.limits.key_prefix),
             yields: Arc::new(Semaphore::new(YIELDS_MAX)),
             resumes: Semaphore::new(RESUMES_MAX),
+            releases: Arc::new(Semaphore::new(RELEASES_MAX)),
             config,
             started: Instant::now(),
             tasks,

@@ -38,6 +38,11 @@ pub(crate) const YIELDS_MAX: usize = 1000;
 /// the others at once; more calls than this would only wait for each other, until all are too late.
 pub(crate) const RESUMES_MAX: usize = 256;
 
+/// Releases of sessions that end, at the same time. When the clients of a whole service end, more
+/// would only wait for each other in the store, and the renewals of all others would wait behind
+/// them.
+pub(crate) const RELEASES_MAX: usize = 64;
+
 /// The state that the parts of a coordinator share.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -65,6 +70,8 @@ pub(crate) struct Core {
     pub(crate) yields: Arc<Semaphore>,
     /// Room for resumes, first come, first served.
     pub(crate) resumes: Semaphore,
+    /// Room for releases of sessions that end, in turns.
+    pub(crate) releases: Arc<Semaphore>,
 }
 
 // === impl Core ===

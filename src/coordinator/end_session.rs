@@ -1,19 +1,21 @@
 //! Ends sessions: as their clients ask, or by force. No resume token brings them back.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
+use tokio::time::timeout;
 
 use crate::{
     admin::Reason,
     coordinator::Coordinator,
-    core::Core,
+    core::{Core, RELEASES_MAX},
     session::session::Session,
     types::{Holding, LockName},
 };
 
-/// Concurrent releases of ending sessions.
-const RELEASES_AT_ONCE: usize = 64;
+/// How long a release may keep its turn. One that a store does not answer must not keep those of
+/// other stores waiting.
+const TURN_MAX: Duration = Duration::from_secs(1);
 
 /// Which sessions an operator means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,11 +93,23 @@ impl Core {
         let (whose, digest) = (self.group_of(session), session.id.digest());
         let retention = self.config.resume_max;
         let remember = || self.scripts.end_session(&whose, &digest, retention);
-        let releases = stream::iter(grants).map(|grant| {
-            let core = Arc::clone(self);
-            async move { core.release_all(&grant).await }
+        // A session waits for one turn at a time, so that one with many grants leaves turns to
+        // others.
+        let turns = stream::iter(grants).then(|grant| {
+            let turn = Arc::clone(&self.releases).acquire_owned();
+            async move { (turn.await, grant) }
         });
-        let releases = releases.buffer_unordered(RELEASES_AT_ONCE);
+        let releases = turns.map(|(turn, grant)| {
+            let core = Arc::clone(self);
+            async move {
+                let mut release = pin!(core.release_all(&grant));
+                if timeout(TURN_MAX, &mut release).await.is_err() {
+                    drop(turn);
+                    release.await;
+                }
+            }
+        });
+        let releases = releases.buffer_unordered(RELEASES_MAX);
         futures::join!(
             self.until_answered(session.lease, remember),
             releases.collect::<()>()

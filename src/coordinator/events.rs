@@ -5,14 +5,17 @@
 //! that it changes, and a snapshot takes the same locks. So a snapshot misses no event that does
 //! not follow it.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use lockkeeper_store::script::{Mode, NameKind, Note, keys};
 use parking_lot::Mutex;
-use tokio::sync::broadcast::{self};
+use tokio::{sync::broadcast, time::sleep};
 
 use crate::{
     error::{Error, Limit},
@@ -24,6 +27,10 @@ use crate::{
 
 /// Events that a watcher may lag behind.
 const EVENTS_KEPT: usize = 1024;
+
+/// Between two looks for kept events that have no texts of their own yet. While many happen, most
+/// are dropped before.
+const APART_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum number of watchers.
 const WATCHERS_MAX: usize = 64;
@@ -120,9 +127,20 @@ impl Events {
         }
     }
 
-    /// Keeps the events from now on.
-    pub(crate) fn keep_history(&self) {
-        self.history.get_or_init(History::new);
+    /// Keeps the events from now on. False if they were kept already.
+    pub(crate) fn keep_history(&self) -> bool {
+        self.history.set(History::new()).is_ok()
+    }
+
+    /// Gives kept events texts of their own. The texts of a grant lie among those of others, so few
+    /// events would keep the memory of many grants that have ended.
+    pub(crate) async fn set_history_apart(&self) {
+        let mut stayed = 0;
+        while let Some(history) = self.history() {
+            history.replace(stayed, Event::apart);
+            stayed = history.last();
+            sleep(APART_INTERVAL).await;
+        }
     }
 
     /// None unless it is kept.
@@ -164,6 +182,15 @@ impl Event {
             holds: grant.hold_count,
             note: grant.note.clone(),
             ..Self::of_lock(what, &grant.name, grant.mode, &grant.owner)
+        }
+    }
+
+    /// The same, but it shares no text with others.
+    fn apart(&self) -> Self {
+        Self {
+            name: self.name.apart(),
+            owner: self.owner.apart(),
+            ..self.clone()
         }
     }
 

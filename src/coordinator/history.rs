@@ -31,6 +31,8 @@ struct State<E> {
     text_bytes: usize,
     /// The number of the last event.
     last: u64,
+    /// Up to which number events have been replaced by copies.
+    copied: u64,
     clients: HashMap<SessionId, String>,
     ended: VecDeque<SessionId>,
 }
@@ -54,6 +56,7 @@ impl<E: Clone> History<E> {
             events: VecDeque::with_capacity(EVENTS_MAX),
             text_bytes: 0,
             last: 0,
+            copied: 0,
             clients: HashMap::new(),
             ended: VecDeque::new(),
         }))
@@ -79,6 +82,24 @@ impl<E: Clone> History<E> {
             event,
             text_bytes,
         });
+    }
+
+    /// Replaces each event up to this number by a copy, once.
+    pub(crate) fn replace(&self, up_to: u64, copy: impl Fn(&E) -> E) {
+        loop {
+            let mut state = self.0.lock();
+            let state = &mut *state;
+            let begin = state.events.partition_point(|it| it.number <= state.copied);
+            let end = state.events.partition_point(|it| it.number <= up_to);
+            let replaced = state.events.range_mut(begin..end.max(begin));
+            for kept in replaced.take(COPIED_AT_ONCE) {
+                kept.event = copy(&kept.event);
+                state.copied = kept.number;
+            }
+            if end <= begin + COPIED_AT_ONCE {
+                return;
+            }
+        }
     }
 
     /// Keeps the client name of a session that has ended.
@@ -171,6 +192,26 @@ mod tests {
         }
         assert_eq!(all(&history).len(), EVENTS_MAX);
         assert_eq!(history.0.lock().text_bytes, EVENTS_MAX);
+    }
+
+    #[test]
+    fn events_that_stay_for_a_while_are_replaced_by_copies_once() {
+        let history = History::new();
+        let replace = |up_to| history.replace(up_to, |event| format!("{event}'"));
+        let count = 3 * COPIED_AT_ONCE;
+        (0..count).for_each(|_| history.keep("it".to_owned(), 0));
+        let copies = || {
+            let events = all(&history).into_iter().rev();
+            events.take_while(|(_, event)| event == "it'").count()
+        };
+        for (up_to, expected) in [(0, 0), (1, 1), (1, 1), (count as u64, count), (1, count)] {
+            replace(up_to);
+            assert_eq!(copies(), expected, "up to {up_to}");
+        }
+        (0..EVENTS_MAX).for_each(|_| history.keep("it".to_owned(), 0));
+        assert_eq!(copies(), 0);
+        replace(u64::MAX);
+        assert_eq!(copies(), EVENTS_MAX);
     }
 
     #[test]

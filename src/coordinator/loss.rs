@@ -52,11 +52,12 @@ impl Core {
         let Some(former) = self.metrics.grant_seen(grant, sent_at) else {
             return;
         };
-        let is_same = former.holder.as_ref().is_some_and(|(session, key)| {
-            grant.owner.session.as_ref() == Some(session) && *key == GrantKey::of(grant)
-        });
-        if !is_claimed && !is_same {
-            watchdog::look_at_former(self, &former);
+        if let Some(holder) = former.holder
+            && !is_claimed
+            && !holder.has(grant)
+        {
+            let key = holder.key(&grant.name);
+            watchdog::look_at_former(self, &holder.session, &key, former.token);
         }
     }
 

@@ -35,7 +35,13 @@ pub struct Recent {
 impl Coordinator {
     /// Keeps the last events from now on.
     pub fn keep_history(&self) {
-        self.core.events.keep_history();
+        let core = Arc::clone(&self.core);
+        if core.events.keep_history() {
+            core.tasks.clone().spawn("history", async move {
+                let apart = core.events.set_history_apart();
+                core.tasks.stop().run_until_cancelled(apart).await;
+            });
+        }
     }
 
     /// The number of the last event; 0 without one.

@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    iter,
     sync::Arc,
     time::Duration,
 };
@@ -17,11 +18,11 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 
 use crate::{
     core::Core,
-    metrics::tokens::Former,
     session::{
         session::{Due, Session},
         watched::{LeaseRenewal, Renewing},
     },
+    types::{GrantKey, SessionId},
 };
 
 /// Holds per renewal script: as many as Redisson's, so that no script blocks the store for long.
@@ -88,14 +89,12 @@ pub(crate) async fn renew_all(core: &Arc<Core>) {
 
 /// A lock was granted anew, although a session counts on this grant of it: the store has lost that,
 /// unless it was released meanwhile. The session learns of it now, not with its next renewal.
-pub(crate) fn look_at_former(core: &Arc<Core>, former: &Former) {
-    let holder = former.holder.as_ref().and_then(|(session, key)| {
-        let session = core.sessions.get(session).ok()?;
-        let renewing = session.renew_doubted(&core.deadlines, key, former.token)?;
-        Some((session, renewing))
-    });
-    if holder.is_some() {
-        Arc::new(Renewer::new(core)).renew_in_batches(holder.into_iter());
+pub(crate) fn look_at_former(core: &Arc<Core>, id: &SessionId, key: &GrantKey, token: u64) {
+    let Ok(session) = core.sessions.get(id) else {
+        return;
+    };
+    if let Some(renewing) = session.renew_doubted(&core.deadlines, key, token) {
+        Arc::new(Renewer::new(core)).renew_in_batches(iter::once((session, renewing)));
     }
 }
 

@@ -399,9 +399,12 @@ rows! {
             .promises(Exclusion)
             .only_long();
 
+    // A grant that a bare majority took is lost with its vote.
     fn quorum_clock_of_one_member_forward_by_a_minute() =
         quorum("quorum 1 of 5 clocks a minute forward", ClocksStepped(60))
             .clocks(OfServers(1))
+            .promises(TokensOnly)
+            .may_lose()
             .only_long();
 
     fn soak_single() =

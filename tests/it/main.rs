@@ -21,6 +21,7 @@ mod client;
 mod connection_age;
 mod drain;
 mod election;
+mod ended;
 mod facades;
 mod fair;
 mod fleet;

@@ -8,7 +8,7 @@ use lockkeeper_store::script::Mode;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::types::{Grant, GrantKey, SessionId};
+use crate::types::{Grant, GrantKey, LockName, Owner, SessionId, Slot};
 
 /// Maximum names remembered; a newer one replaces an older one.
 const NAMES: usize = 4096;
@@ -32,8 +32,18 @@ struct Seen {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Former {
     pub(crate) token: u64,
-    /// The session that it was granted to, if to one and alone.
-    pub(crate) holder: Option<(SessionId, GrantKey)>,
+    /// Whom it was granted to, if to a session and alone.
+    pub(crate) holder: Option<Holder>,
+}
+
+/// The holder of an earlier grant, without anything that lies among the memory of other grants:
+/// that would stay when they have ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) session: SessionId,
+    slot: Slot,
+    /// None: the default.
+    label: Option<Box<str>>,
 }
 
 impl Default for Tokens {
@@ -62,7 +72,7 @@ impl Tokens {
             name,
             former: Former {
                 token,
-                holder: session.map(|session| (session.clone(), GrantKey::of(grant))),
+                holder: session.map(|session| Holder::of(grant, session)),
             },
             at: Some(Instant::now()),
         };
@@ -74,12 +84,45 @@ impl Tokens {
     }
 }
 
+// === impl Holder ===
+
+impl Holder {
+    fn of(grant: &Grant, session: &SessionId) -> Self {
+        let label = &*grant.owner.label;
+        Self {
+            session: session.clone(),
+            slot: GrantKey::of(grant).slot,
+            label: (label != Owner::DEFAULT_LABEL).then(|| label.into()),
+        }
+    }
+
+    /// Whether it is the holder of this grant, too.
+    pub(crate) fn has(&self, grant: &Grant) -> bool {
+        grant.owner.session.as_ref() == Some(&self.session)
+            && GrantKey::of(grant).slot == self.slot
+            && *grant.owner.label == *self.label()
+    }
+
+    /// The key of its grant of this name.
+    pub(crate) fn key(&self, name: &LockName) -> GrantKey {
+        GrantKey {
+            name: name.clone(),
+            slot: self.slot,
+            label: self.label().into(),
+        }
+    }
+
+    fn label(&self) -> &str {
+        self.label.as_deref().unwrap_or(Owner::DEFAULT_LABEL)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::types::{LockName, Owner, SessionId, tests::limits};
+    use crate::types::tests::limits;
 
     impl Tokens {
         /// The token seen before, if it is greater.

@@ -1,5 +1,7 @@
 //! A coordinator as a whole.
 
+use std::sync::Arc;
+
 use lockkeeper_access::Account;
 use lockkeeper_store::{
     host::{
@@ -16,8 +18,13 @@ use super::{
     start,
 };
 use crate::{
-    coordinator::Coordinator, error::Error, history::History, multi, multi::request::AcquireAll,
-    resume::Resumed, types::OnDisconnect,
+    coordinator::Coordinator,
+    error::Error,
+    history::History,
+    multi,
+    multi::request::AcquireAll,
+    resume::Resumed,
+    types::{LockName, OnDisconnect},
 };
 
 #[tokio::test(start_paused = true)]
@@ -96,6 +103,31 @@ async fn events_cost_nothing_while_nobody_watches() {
     let request = acquire("a", Mode::Exclusive, &owner("x"));
     granted(&coordinator, &request).await.take().unwrap();
     assert_eq!(events.history().map(History::last), Some(1));
+}
+
+/// A name in use shares its memory with nothing that stays when it has ended.
+#[tokio::test(start_paused = true)]
+async fn events_that_stay_have_texts_of_their_own() {
+    let coordinator = start(config());
+    coordinator.keep_history();
+    let request = acquire("a", Mode::Exclusive, &owner("x"));
+    let grant = granted(&coordinator, &request).await.take().unwrap();
+    let is_shared = || {
+        let recent = coordinator.recent().next().unwrap();
+        assert_eq!(
+            (&recent.event.name, &recent.event.owner),
+            (&grant.name, &grant.owner)
+        );
+        let names = [&recent.event.name, &grant.name].map(LockName::shared);
+        let labels = [&recent.event.owner.label, &grant.owner.label];
+        [
+            Arc::ptr_eq(&names[0], &names[1]),
+            Arc::ptr_eq(labels[0], labels[1]),
+        ]
+    };
+    assert_eq!(is_shared(), [true; 2]);
+    tokio::time::sleep(SECOND * 21).await;
+    assert_eq!(is_shared(), [false; 2]);
 }
 
 #[tokio::test(start_paused = true)]

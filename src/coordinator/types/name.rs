@@ -18,6 +18,14 @@ pub struct LockName {
 // === impl LockName ===
 
 impl LockName {
+    /// The same, but it shares no memory with this one.
+    pub(crate) fn apart(&self) -> Self {
+        Self {
+            in_store: Arc::from(&*self.in_store),
+            prefix: self.prefix,
+        }
+    }
+
     /// Validates a name.
     pub fn parse(name: &str, limits: &Limits) -> Result<Self, Invalid> {
         let refuse = |why: String| Err(Invalid::new("name", why));

@@ -32,6 +32,15 @@ impl Owner {
     /// The owner of requests in a session that name none.
     pub const DEFAULT_LABEL: &'static str = "0";
 
+    /// The same, but it shares no label and field with this one.
+    pub(crate) fn apart(&self) -> Self {
+        Self {
+            label: Arc::from(&*self.label),
+            field: Arc::from(&*self.field),
+            ..self.clone()
+        }
+    }
+
     /// An owner within a session.
     pub fn in_session(session: SessionId, label: &str, limits: &Limits) -> Result<Self, Invalid> {
         let label = if label.is_empty() {
