@@ -384,6 +384,11 @@ impl Row {
                 break healed;
             }
             self.fault.mend(world).await;
+            // A grant whose outcome nobody knows may keep its lock for a lease. Two long faults in
+            // which a lock cannot be had must not be one.
+            if self.outage_max > 2 * LEASE {
+                sleep(LEASE).await;
+            }
         };
         let used_last = Usage::of(world);
         let stopped = ring.history.now();
