@@ -106,7 +106,7 @@ impl Waiters {
         // Sends it, so that everything from here on comes after it.
         if let Poll::Ready(released) = poll!(&mut release) {
             if let Ok(Released::Done { held: 0, .. }) = released {
-                self.release_announced(&keys::channel(name.store_key()));
+                self.release_announced(|| keys::channel(name.store_key()));
             }
             return released;
         }
@@ -155,7 +155,7 @@ impl Waiters {
         }
         let released = release.await;
         if let Ok(Released::Done { held: 0, .. }) = released {
-            self.release_announced(&keys::rw_channel(name.store_key()));
+            self.release_announced(|| keys::rw_channel(name.store_key()));
         }
         released
     }
@@ -170,8 +170,12 @@ impl Waiters {
     }
 
     /// A release has run, and its message reaches the waiters here and elsewhere.
-    fn release_announced(&self, channel: &str) {
-        if let Some(channel) = self.state.lock().channels.get_mut(channel) {
+    fn release_announced(&self, channel: impl FnOnce() -> String) {
+        let mut state = self.state.lock();
+        if state.channels.is_empty() {
+            return;
+        }
+        if let Some(channel) = state.channels.get_mut(channel().as_str()) {
             channel.own_releases.turn_of_others();
         }
     }
