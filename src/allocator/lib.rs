@@ -2,15 +2,29 @@
 #![expect(clippy::disallowed_types, reason = "it is below tokio and its clock")]
 
 use std::{
+    alloc::{GlobalAlloc, Layout},
     cell::Cell,
+    ffi::c_void,
     time::{Duration, Instant},
+};
+
+use libmimalloc_sys::{
+    mi_free, mi_malloc, mi_malloc_aligned, mi_realloc, mi_realloc_aligned, mi_zalloc,
+    mi_zalloc_aligned,
 };
 
 /// Every call makes dozens of small allocations, and 100,000 waiters keep theirs; see
 /// docs/performance.md. It does without huge pages: the kernel would fill the holes between what is
 /// in use, and a process whose work has ended would grow.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
+
+/// What every block of mimalloc is aligned to, however it was asked for.
+const ALIGNED: usize = size_of::<usize>();
+
+/// mimalloc, which is asked for an alignment only if a block does not have it anyway. The crate
+/// `mimalloc` always asks, and a block above 1 KiB that is asked so takes several times as long.
+struct Allocator;
 
 /// The interval at which free memory goes back.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -18,6 +32,52 @@ const INTERVAL: Duration = Duration::from_secs(10);
 thread_local! {
     /// When this thread gave its memory back last.
     static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+// SAFETY: mimalloc's blocks have the size that they are asked for, and at least the alignment; a
+// block may be freed and grown however it was made.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let block = unsafe {
+            if layout.align() <= ALIGNED {
+                mi_malloc(layout.size())
+            } else {
+                mi_malloc_aligned(layout.size(), layout.align())
+            }
+        };
+        block.cast()
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let block = unsafe {
+            if layout.align() <= ALIGNED {
+                mi_zalloc(layout.size())
+            } else {
+                mi_zalloc_aligned(layout.size(), layout.align())
+            }
+        };
+        block.cast()
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
+        unsafe { mi_free(block.cast::<c_void>()) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let block = block.cast::<c_void>();
+        let block = unsafe {
+            if layout.align() <= ALIGNED {
+                mi_realloc(block, size)
+            } else {
+                mi_realloc_aligned(block, size, layout.align())
+            }
+        };
+        block.cast()
+    }
 }
 
 /// Gives the calling thread's free memory back to the system, if it has not done so for 10 s. The

@@ -10,7 +10,7 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 use crate::pb;
 
 /// Room for nearly every message without growing.
-const MESSAGE_BYTES: usize = 512;
+const MESSAGE_BYTES: usize = 256;
 
 /// Sessions say a lot at once.
 const SESSION_BYTES: usize = 8 * 1024;

@@ -3,6 +3,7 @@
 
 use std::{
     future::Future,
+    mem,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -14,7 +15,7 @@ use tokio_util::{
     sync::CancellationToken,
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 /// The tasks of one coordinator, and the request to stop them.
 #[derive(Clone, Debug)]
@@ -30,6 +31,7 @@ pub struct Tasks {
 pub struct DetachOnDrop<T: Send + 'static> {
     name: &'static str,
     tasks: Tasks,
+    span: Span,
     /// None once it has ended.
     work: Option<BoxFuture<'static, T>>,
     _tracked: TaskTrackerToken,
@@ -70,15 +72,16 @@ impl Tasks {
     }
 
     /// Work that needs no task while the caller polls it. [`Tasks::finished`] waits for it too.
-    pub fn detach_on_drop<T, F>(&self, name: &'static str, work: F) -> DetachOnDrop<T>
-    where
-        F: Future<Output = T> + Send + 'static,
-        T: Send + 'static,
-    {
+    pub fn detach_on_drop<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: BoxFuture<'static, T>,
+    ) -> DetachOnDrop<T> {
         DetachOnDrop {
             name,
             tasks: self.clone(),
-            work: Some(Box::pin(work)),
+            span: Span::none(),
+            work: Some(work),
             _tracked: self.tracker.token(),
         }
     }
@@ -104,16 +107,27 @@ impl Tasks {
 
 // === impl DetachOnDrop ===
 
+impl<T: Send + 'static> DetachOnDrop<T> {
+    /// Does the work in this span.
+    #[must_use]
+    pub fn in_span(mut self, span: Span) -> Self {
+        self.span = span;
+        self
+    }
+}
+
 impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Some(work) = &mut self.work else {
+        let Self { span, work, .. } = &mut *self;
+        let Some(working) = work else {
             return Poll::Pending;
         };
-        let ended = work.as_mut().poll(cx);
+        let _entered = span.enter();
+        let ended = working.as_mut().poll(cx);
         if ended.is_ready() {
-            self.work = None;
+            *work = None;
         }
         ended
     }
@@ -122,9 +136,9 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
 impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.tasks.spawn(self.name, async move {
-                drop(work.await);
-            });
+            let span = mem::replace(&mut self.span, Span::none());
+            let work = async move { drop(work.await) };
+            self.tasks.spawn(self.name, work.instrument(span));
         }
     }
 }

@@ -170,6 +170,7 @@ impl Coordinator {
     ) -> Result<ForceReleased, Error> {
         let (core, name, reason) = (Arc::clone(&self.core), name.clone(), reason.clone());
         let work = async move { core.force(&name, &reason, grace, None).await };
+        let work = Box::pin(work);
         self.core.tasks.detach_on_drop("force_release", work).await
     }
 }

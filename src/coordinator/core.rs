@@ -1,6 +1,6 @@
 //! The state that the parts of a coordinator share.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use lockkeeper_access::{Account, Counted, Quota};
 use lockkeeper_base::tasks::Tasks;
@@ -72,6 +72,8 @@ pub(crate) struct Core {
     pub(crate) resumes: Semaphore,
     /// Room for releases of sessions that end, in turns.
     pub(crate) releases: Arc<Semaphore>,
+    /// Room for undoes after the lease of their attempt.
+    pub(crate) late_undos: Semaphore,
 }
 
 // === impl Core ===
@@ -79,7 +81,7 @@ pub(crate) struct Core {
 impl Core {
     /// The scripts, for changes that the configured number of replicas must acknowledge, and no
     /// fewer than `at_least`.
-    pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, ReplicationStatus) {
+    pub(crate) fn replicated(&self, at_least: u32) -> (Cow<'_, Scripts>, ReplicationStatus) {
         self.scripts.replicated(self.replicas(at_least))
     }
 
@@ -167,14 +169,12 @@ impl Core {
         name: &LockName,
         owner: &Owner,
     ) -> Result<OwnerLock, CallError> {
-        let owner_lock = self.owner_locks.take(name, owner);
-        tokio::time::timeout(self.config.call_timeout, owner_lock)
-            .await
-            .map_err(|_elapsed| {
-                CallError::Unavailable(
-                    "an earlier operation of this owner is still in doubt".to_owned(),
-                )
-            })
+        let at_most = self.config.call_timeout;
+        let owner_lock = self.owner_locks.take_within(at_most, name, owner).await;
+        owner_lock.ok_or_else(|| {
+            let why = "an earlier operation of this owner is still in doubt";
+            CallError::Unavailable(why.to_owned())
+        })
     }
 
     /// Since when an owner holds a lock in this mode, or else permits, if it has a session here.

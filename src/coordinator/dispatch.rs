@@ -7,7 +7,6 @@ use lockkeeper_base::{
     tasks::DetachOnDrop,
 };
 use tokio::time::Instant;
-use tracing::Instrument as _;
 
 use crate::{
     core::Core,
@@ -69,5 +68,6 @@ pub(crate) fn ask<C: Call<Caller = ()>, T: Send + 'static>(
     let span = spans::of(C::NAME, C::subject(&request));
     let asked = Arc::clone(core);
     let asking = async move { convert(run::<C>(&asked, &request, &mut ()).await) };
-    core.tasks.detach_on_drop(C::NAME, asking.instrument(span))
+    let work = core.tasks.detach_on_drop(C::NAME, Box::pin(asking));
+    work.in_span(span)
 }

@@ -57,6 +57,7 @@ impl Coordinator {
     ) -> SessionsEnded {
         let (core, reason) = (Arc::clone(&self.core), reason.clone());
         let work = async move { core.end_by_force(sessions, &reason).await };
+        let work = Box::pin(work);
         self.core.tasks.detach_on_drop("end_sessions", work).await
     }
 }

@@ -8,11 +8,12 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use dashmap::{DashMap, Entry};
 use foldhash::fast::RandomState;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::types::{LockName, Owner};
 
@@ -20,6 +21,9 @@ use crate::types::{LockName, Owner};
 type Key = (LockName, Arc<str>);
 
 type Queue = VecDeque<oneshot::Sender<OwnerLock>>;
+
+/// A place in the queue.
+type Turn = oneshot::Receiver<OwnerLock>;
 
 /// Room for this many owner locks is kept when none is taken.
 const ROOM_KEPT: usize = 1024;
@@ -70,24 +74,49 @@ impl OwnerLocks {
 
     /// Waits for the owner lock. May be dropped at any instant.
     pub(crate) async fn take(self: &Arc<Self>, name: &LockName, owner: &Owner) -> OwnerLock {
+        match self.take_or_queue(name, owner) {
+            Ok(owner_lock) => owner_lock,
+            Err(turn) => self.after(turn).await,
+        }
+    }
+
+    /// The same, for at most this time; none after it.
+    pub(crate) async fn take_within(
+        self: &Arc<Self>,
+        at_most: Duration,
+        name: &LockName,
+        owner: &Owner,
+    ) -> Option<OwnerLock> {
+        match self.take_or_queue(name, owner) {
+            Ok(owner_lock) => Some(owner_lock),
+            // Boxed, as it is rare: every operation would carry its state otherwise.
+            Err(turn) => Box::pin(timeout(at_most, self.after(turn))).await.ok(),
+        }
+    }
+
+    /// The owner lock if it is free, otherwise a turn.
+    fn take_or_queue(self: &Arc<Self>, name: &LockName, owner: &Owner) -> Result<OwnerLock, Turn> {
         let key = (name.clone(), owner.shared_field());
-        let next = match self.taken.entry(key.clone()) {
+        match self.taken.entry(key.clone()) {
             Entry::Vacant(free) => {
                 let _entry = free.insert(Queue::new());
                 self.added();
-                return OwnerLock {
+                Ok(OwnerLock {
                     owner_locks: Arc::clone(self),
                     key: Some(key),
-                };
+                })
             }
             Entry::Occupied(mut taken) => {
-                let (sender, next) = oneshot::channel();
+                let (sender, turn) = oneshot::channel();
                 taken.get_mut().push_back(sender);
-                next
+                Err(turn)
             }
-        };
+        }
+    }
+
+    async fn after(self: &Arc<Self>, turn: Turn) -> OwnerLock {
         // A dropped owner lock is passed on, so the sender cannot vanish without one.
-        next.await.unwrap_or_else(|_| OwnerLock {
+        turn.await.unwrap_or_else(|_| OwnerLock {
             owner_locks: Arc::clone(self),
             key: None,
         })
@@ -100,16 +129,14 @@ impl Drop for OwnerLock {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         loop {
-            let Entry::Occupied(mut taken) = self.owner_locks.taken.entry(key.clone()) else {
-                return;
-            };
-            let Some(next) = taken.get_mut().pop_front() else {
-                taken.remove();
+            let all = &self.owner_locks.taken;
+            if all.remove_if(&key, |_, queue| queue.is_empty()).is_some() {
                 self.owner_locks.removed();
                 return;
-            };
+            }
             // The next holder may drop its lock at once, which looks here again.
-            drop(taken);
+            let next = all.get_mut(&key).and_then(|mut queue| queue.pop_front());
+            let Some(next) = next else { return };
             let owner_lock = OwnerLock {
                 owner_locks: Arc::clone(&self.owner_locks),
                 key: Some(key.clone()),

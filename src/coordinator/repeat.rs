@@ -4,13 +4,21 @@ use std::{future::Future, time::Duration};
 
 use lockkeeper_store::script::{Attempt, CallError, Hold};
 use tokio::{task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
 
-use crate::{core::Core, error::Error};
+use crate::{core::Core, error::Error, session::session::Session};
 
 /// The first pause before an undo or a release is sent again; [`RETRY_MAX`] is the longest.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 
 const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// Undoes that go on after the lease of their attempt, at the same time. They bridge a store that
+/// froze for longer than a lease: it executes the attempt late, and then nobody has the lock.
+pub(crate) const LATE_UNDOS_MAX: usize = 1024;
+
+/// How long each of them goes on.
+const LATE_UNDO_MAX: Duration = Duration::from_secs(600);
 
 /// An error if the lease of a grant may have been over when its answer came.
 pub(crate) fn expect_valid(safe_until: Instant) -> Result<(), Error> {
@@ -24,11 +32,41 @@ pub(crate) fn expect_valid(safe_until: Instant) -> Result<(), Error> {
 // === impl Core ===
 
 impl Core {
-    /// Undoes an attempt, and repeats until the store answers or the lease is over. True if a hold
-    /// was taken back.
-    pub(crate) async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>, lease: Duration) -> bool {
+    /// Undoes an attempt, and repeats until the store answers. True if a hold was taken back.
+    /// `only_while` is as for [`Core::until_undone`].
+    pub(crate) async fn undo(
+        &self,
+        hold: Hold<'_>,
+        attempt: &Attempt<'_>,
+        lease: Duration,
+        only_while: Option<&Session>,
+    ) -> bool {
         let undo = || self.scripts.undo(hold, attempt);
-        let undone = self.until_answered(lease, undo).await;
+        self.until_undone(lease, only_while, undo).await
+    }
+
+    /// Repeats an undo until the store answers, and counts a hold that was taken back. After the
+    /// lease it goes on for [`LATE_UNDO_MAX`], as one of at most [`LATE_UNDOS_MAX`]. If the hold is
+    /// known only by its owner, it goes on only while that session is live here: elsewhere the
+    /// session may have taken the lock again.
+    pub(crate) async fn until_undone<F>(
+        &self,
+        lease: Duration,
+        only_while: Option<&Session>,
+        undo: impl Fn() -> F,
+    ) -> bool
+    where
+        F: Future<Output = Result<bool, CallError>>,
+    {
+        let mut undone = self.until_answered(lease, &undo).await;
+        let room = self.late_undos.try_acquire();
+        if let (None, Ok(_room)) = (undone, room) {
+            let live = only_while.map_or_else(|| Ok(CancellationToken::new()), Session::live);
+            if let Ok(live) = live {
+                let late = self.until_answered(LATE_UNDO_MAX, undo);
+                undone = live.run_until_cancelled(late).await.flatten();
+            }
+        }
         self.count_undone(undone);
         undone.unwrap_or(false)
     }
@@ -47,7 +85,7 @@ impl Core {
     }
 
     /// Counts a hold that was taken back, if the store said so.
-    pub(crate) fn count_undone(&self, undone: Option<bool>) {
+    fn count_undone(&self, undone: Option<bool>) {
         if undone == Some(true) {
             self.metrics.orphan_reclaimed();
         }
@@ -137,6 +175,23 @@ mod tests {
             };
             let answer = coordinator.core.until_answered(MILLI * 9_000, call).await;
             assert_eq!((answer, calls.get()), (expected, 3));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_so_many_undoes_go_on_after_the_lease_and_only_so_long() {
+        let coordinator = start(config());
+        let core = &coordinator.core;
+        let all = u32::try_from(LATE_UNDOS_MAX).unwrap();
+        let lease = Duration::from_secs(30);
+        for (others, longest) in [(all, lease), (all - 1, lease + LATE_UNDO_MAX)] {
+            let _others = core.late_undos.try_acquire_many(others).unwrap();
+            let begun = Instant::now();
+            let undone = core.until_undone(lease, None, || async { Err(unavailable()) });
+            assert!(!undone.await);
+            let took = begun.elapsed();
+            let missing = longest.saturating_sub(took);
+            assert!(took <= longest && missing <= RETRY_MAX * 2, "{took:?}");
         }
     }
 

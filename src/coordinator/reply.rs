@@ -1,5 +1,7 @@
 //! The destination of an operation's answers.
 
+use std::future::pending;
+
 use lockkeeper_access::Account;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -82,13 +84,16 @@ impl Progress for Reply {
     }
 
     async fn gone(&self) {
-        match &self.cancel {
-            None => self.to.closed().await,
-            Some(cancel) => tokio::select! {
-                biased;
-                () = cancel.cancelled() => {}
-                () = self.to.closed() => {}
-            },
+        let cancelled = async {
+            match &self.cancel {
+                Some(cancel) => cancel.cancelled().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancelled => {}
+            () = self.to.closed() => {}
         }
     }
 

@@ -234,26 +234,36 @@ impl QueuedWait {
         state: impl Fn(Waiting) -> WaitState,
     ) -> Result<Option<NotGranted>, Error> {
         loop {
-            let standing = self.place.standing();
-            if self.place.is_next() {
-                self.check_at
-                    .get_or_insert_with(|| core.check_at(standing.holder.until));
-            }
-            let news = self
-                .notified
-                .as_ref()
-                .is_none_or(|notified| standing.is_news(notified));
-            if news && stops.progress.notify(state(standing.clone().into())) {
-                stops
-                    .span
-                    .record("lockkeeper.wait.position", standing.position);
-                self.notified = Some(standing);
-            }
+            self.notify(core, stops, &state);
             match next(core, &self.place, self.check_at, stops).await {
                 Next::Notify => {}
                 Next::End(ended) => return ended.map(Some),
                 Next::Try => return Ok(None),
             }
+        }
+    }
+
+    /// Notifies the caller if there is news. Not part of the future that waits.
+    fn notify<P: Progress>(
+        &mut self,
+        core: &Core,
+        stops: &WaitContext<'_, P>,
+        state: impl Fn(Waiting) -> WaitState,
+    ) {
+        let standing = self.place.standing();
+        if self.place.is_next() {
+            self.check_at
+                .get_or_insert_with(|| core.check_at(standing.holder.until));
+        }
+        let news = self
+            .notified
+            .as_ref()
+            .is_none_or(|notified| standing.is_news(notified));
+        if news && stops.progress.notify(state(standing.clone().into())) {
+            stops
+                .span
+                .record("lockkeeper.wait.position", standing.position);
+            self.notified = Some(standing);
         }
     }
 

@@ -87,6 +87,7 @@ impl Coordinator {
     pub async fn request_yield(&self, request: RequestYield) -> Result<YieldRequested, Error> {
         let core = Arc::clone(&self.core);
         let work = async move { core.request_yield(request).await };
+        let work = Box::pin(work);
         self.core.tasks.detach_on_drop("request_yield", work).await
     }
 }

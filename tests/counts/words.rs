@@ -143,7 +143,7 @@ async fn acquire(scripts: &Scripts, hold: Hold<'_>) -> u64 {
         least: None,
         delay: None,
     };
-    let acquired = scripts.acquire(hold, LEASE, attempt, Refusal::Forgotten);
+    let acquired = scripts.acquire(hold, LEASE, &attempt, Refusal::Forgotten);
     match acquired.await.unwrap() {
         Acquired::Granted { serial, .. } => serial,
         other @ Acquired::Busy { .. } => panic!("{other:?}"),

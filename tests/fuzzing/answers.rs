@@ -72,9 +72,9 @@ async fn locks(scripts: &Scripts, mode: Mode) {
     };
     let renewals = vec![renewal; 3];
     let _ = join!(
-        scripts.acquire(hold, LEASE, attempt, Refusal::Waits),
+        scripts.acquire(hold, LEASE, &attempt, Refusal::Waits),
         scripts.release(hold, Some(1), LEASE, Some("r")),
-        scripts.undo(hold, attempt),
+        scripts.undo(hold, &attempt),
         scripts.leave(hold),
         scripts.renew(&renewals),
     );

@@ -166,7 +166,7 @@ async fn ask(
         delay: request.lock_delay.as_deref().map(|it| it.get()),
         ..prepared.identity()
     };
-    let acquired = scripts.acquire(hold, prepared.lease, identity, refusal);
+    let acquired = scripts.acquire(hold, prepared.lease, &identity, refusal);
     acquired.await
 }
 
@@ -174,7 +174,8 @@ async fn ask(
 fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> JoinHandle<()> {
     let (core, request) = (Arc::clone(core), request.clone());
     core.tasks.clone().spawn("undo", async move {
-        core.undo(prepared.hold(&request), prepared.identity(), prepared.lease)
+        let (hold, identity) = (prepared.hold(&request), prepared.identity());
+        core.undo(hold, &identity, prepared.lease, prepared.known_by_owner())
             .await;
         drop(prepared.owner_lock);
     })
@@ -311,6 +312,12 @@ impl Prepared {
     /// Whether it is a first hold that needs no lookup and no record.
     fn is_plain(&self) -> bool {
         self.known_holds == Some(0) && self.record.is_none()
+    }
+
+    /// The session, if nothing but the owner tells what this attempt holds.
+    fn known_by_owner(&self) -> Option<&Session> {
+        let is_named = self.record.is_some() || self.field.is_some();
+        self.session.as_deref().filter(|_| !is_named)
     }
 
     fn hold<'a>(&'a self, request: &'a Acquire) -> Hold<'a> {

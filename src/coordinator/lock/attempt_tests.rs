@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
     testing::{
-        SECOND, acquire, config, granted, in_session, open, owner, request_id, settle, start,
-        start_faulty,
+        Fault, SECOND, acquire, config, granted, holders, in_session, open, owner, request_id,
+        settle, start, start_faulty,
     },
     types::{Lease, Owner, tests::limits},
 };
@@ -97,4 +97,35 @@ async fn a_busy_lock_shows_until_when_it_is_held() {
         panic!("it is held");
     };
     assert_eq!(holder.until, Some(Instant::now() + SECOND * 30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_a_store_runs_after_its_lease_is_undone_when_the_store_answers() {
+    for (stays, left) in [(true, 0), (false, 1)] {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let opened = open(&coordinator);
+        // Frozen for 100 s, with a lease of 30 s. An undo is sent a few times at once, and again
+        // when the lease is over, and otherwise each second: 109 times in 100 s.
+        faults.next("lock_acquire", Fault::RunsAfter(SECOND * 100));
+        for _ in 0..110 {
+            faults.next("lock_undo", Fault::Unavailable);
+        }
+        let own = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+        let attempted = attempt(&coordinator.core, &own, Refusal::Forgotten, None).await;
+        assert!(attempted.is_err());
+        tokio::time::sleep(SECOND * 40).await;
+        if !stays {
+            // It may come back elsewhere and take the lock again.
+            opened.stream.close().await;
+        }
+        tokio::time::sleep(SECOND * 60).await;
+        settle().await;
+        assert_eq!(
+            holders(&coordinator.core, "a").await.len(),
+            1,
+            "it ran late"
+        );
+        tokio::time::sleep(SECOND * 3).await;
+        assert_eq!(holders(&coordinator.core, "a").await.len(), left, "{stays}");
+    }
 }

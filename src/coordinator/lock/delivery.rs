@@ -166,7 +166,7 @@ impl Undo {
             least: None,
             delay: None,
         };
-        let undone = core.undo(grant.hold(), identity, grant.lease).await;
+        let undone = core.undo(grant.hold(), &identity, grant.lease, None).await;
         // A repeat of the request may have taken the grant over; then this undo must not give it
         // back.
         if let Some(session) = session {

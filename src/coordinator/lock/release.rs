@@ -1,6 +1,6 @@
 //! Releases one hold of a lock.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use lockkeeper_store::script::{CallError, Mode, Ownership, Released};
 use tokio::time::Instant;
@@ -100,29 +100,32 @@ async fn ask(
     let noted = held.is_some_and(|held| held.note.is_some());
     let which = hold_of(name, mode, owner, field.map(AsRef::as_ref)).noted(noted);
     let has_one_hold = held.is_some_and(|held| held.hold_count == 1 && !noted) && record.is_none();
-    let call = async {
+    // Pinned, so that its state is not kept again by what it is given to.
+    let call = pin!(async {
         if has_one_hold {
             scripts.release_last(which, serial, lease).await
         } else {
             scripts.release(which, serial, lease, record).await
         }
-    };
+    });
     // The answer to a repeat does not say whether the lock has just become free.
     let is_last = held.is_none_or(|held| held.hold_count <= 1) && record.is_none();
     let in_one_call = !noted && !core.waits_for_replicas(0);
-    let giver = (owner, field, serial);
-    let released = match mode {
-        Mode::Exclusive if is_last && core.scripts.keeps_order() => {
-            core.waiters.hand_over(name, giver, in_one_call, call).await
-        }
-        Mode::Fair if is_last && in_one_call => {
-            core.waiters.hand_over_fair(name, giver, call).await
-        }
+    let hands_over = match mode {
+        Mode::Exclusive => core.scripts.keeps_order(),
+        Mode::Fair => in_one_call,
         // A quorum does not hand over.
-        Mode::Write if is_last && in_one_call && core.scripts.keeps_order() => {
-            core.waiters.hand_over_write(name, giver, call).await
-        }
-        _ => call.await,
+        Mode::Write => in_one_call && core.scripts.keeps_order(),
+        Mode::Read => false,
+    };
+    let released = if is_last && hands_over {
+        let giver = (owner, field, serial);
+        let which = (name, mode);
+        core.waiters
+            .hand_over(which, giver, in_one_call, call)
+            .await
+    } else {
+        call.await
     };
     // A release known only to the master is safe: at worst the lock is held until its lease ends.
     if let Err(error) = acks.acknowledged() {

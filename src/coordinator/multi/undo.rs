@@ -236,8 +236,8 @@ impl Core {
         owner_locks
     }
 
-    /// Undoes an attempt on the locks that `undo` selects, and repeats until the store answers or
-    /// the lease is over. True if it is undone.
+    /// Undoes an attempt on the locks that `undo` selects, and repeats until the store answers.
+    /// True if it is undone.
     pub(crate) async fn undo_all(
         &self,
         identity: &Identity,
@@ -256,9 +256,8 @@ impl Core {
             let members = identity.script_members(&members);
             self.scripts.undo_all(members, identity.attempt(), undo)
         };
-        let undone = self.until_answered(lease, again).await;
-        self.count_undone(undone);
-        undone.unwrap_or(false)
+        // Known by its record.
+        self.until_undone(lease, None, again).await
     }
 }
 

@@ -142,7 +142,8 @@ fn undo_attempt(
             core.scripts
                 .undo_permits(name.store_key(), taking.identity())
         };
-        core.count_undone(core.until_answered(lease, undo).await);
+        // Known by the ids of the permits.
+        core.until_undone(lease, None, undo).await;
     })
 }
 
@@ -255,16 +256,15 @@ impl Undo {
             core.scripts
                 .undo_permits(grant.name.store_key(), taking.identity())
         };
-        let undone = core.until_answered(grant.lease, undo).await;
-        core.count_undone(undone);
+        let undone = core.until_undone(grant.lease, None, undo).await;
         // A repeat of the request may have taken the grant over; then the session keeps it.
         if let Some(session) = session {
-            if undone == Some(true) || taking.record.is_none() {
+            if undone || taking.record.is_none() {
                 session.drop_permits(&core.deadlines, &[grant], &[]);
             } else {
                 session.set_releasing(&key, false);
             }
-        } else if undone == Some(true) {
+        } else if undone {
             core.sessionless
                 .release_permits(&grant.name, &grant.owner, &grant.ids);
         }

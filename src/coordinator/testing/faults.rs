@@ -7,6 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_store::host::{
     Call, HostError, ScanCursor, Scanned, ScriptHost, Value, Wake,
     embedded::{Clock, EmbeddedStore},
@@ -27,6 +28,8 @@ pub(crate) enum Fault {
     OutOfMemory,
     /// The script runs at once, and its answer takes this long.
     AnswerTakes(Duration),
+    /// The script runs only after this time, and its caller has given up before.
+    RunsAfter(Duration),
 }
 
 /// The faults of one connection to a store, and the calls that went through it.
@@ -130,6 +133,14 @@ impl ScriptHost for FaultyHost {
                 let answer = self.inner.eval(call).await;
                 tokio::time::sleep(time).await;
                 answer
+            }
+            Some(Fault::RunsAfter(time)) => {
+                let inner = Arc::clone(&self.inner);
+                spawn_detached("late", async move {
+                    tokio::time::sleep(time).await;
+                    inner.eval(call).await
+                });
+                Err(HostError::OutcomeUnknown(why()))
             }
         }
     }

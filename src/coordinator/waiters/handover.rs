@@ -34,7 +34,7 @@
 //! A write lock is offered to the next writer, in one call or not at all. If a reader here came
 //! before that writer, the release wakes all.
 
-use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{future::Future, sync::Arc, task::Poll, time::Duration};
 
 use futures::poll;
 use lockkeeper_store::script::{Acquired, CallError, HandOver, Mode, Released, Scripts, keys};
@@ -82,32 +82,47 @@ const WRITE: Goal = Goal::Lock(Mode::Write);
 // === impl Waiters ===
 
 impl Waiters {
-    /// Passes the last hold of an exclusive lock, of the grant with this serial, to the head of the
-    /// line. `in_one_call` permits the joint call; it is false if replicas must acknowledge the
-    /// release. Otherwise `release` runs, and the next acquire follows right behind it.
+    /// Passes the last hold of a lock, of the grant with this serial, to the next waiter here:
+    ///
+    /// - an exclusive lock to the head of the line;
+    /// - a fair lock to the waiter that came first here, if nobody in the queue is before it;
+    /// - a write lock to the next writer, if no reader here came before it.
+    ///
+    /// `in_one_call` permits the joint call; it is false if replicas must acknowledge the release.
+    /// Otherwise `release` runs, and the next acquire of an exclusive lock follows right behind it.
     pub(crate) async fn hand_over<F>(
         &self,
-        name: &LockName,
+        (name, mode): (&LockName, Mode),
         giver: Giver<'_>,
         in_one_call: bool,
         release: F,
     ) -> F::Output
     where
-        F: Future<Output = Result<Released, CallError>>,
+        F: Future<Output = Result<Released, CallError>> + Unpin,
     {
         // Boxed, so that a release without waiters does not carry it.
         if in_one_call
-            && let Some(offered) = self.offer(name, giver)
+            && let Some(offered) = self.offer(name, mode, giver)
             && let Some(released) = Box::pin(self.hand_over_in_one_call(giver.0, offered)).await
         {
             return released;
         }
-        let mut release = pin!(release);
+        if mode == Mode::Exclusive {
+            return self.followed(name, release).await;
+        }
+        let released = release.await;
+        self.release_announced((name, mode), &released);
+        released
+    }
+
+    /// Releases an exclusive lock, with the acquire of the next waiter right behind it.
+    async fn followed<F>(&self, name: &LockName, mut release: F) -> F::Output
+    where
+        F: Future<Output = Result<Released, CallError>> + Unpin,
+    {
         // Sends it, so that everything from here on comes after it.
         if let Poll::Ready(released) = poll!(&mut release) {
-            if let Ok(Released::Done { held: 0, .. }) = released {
-                self.release_announced(|| keys::channel(name.store_key()));
-            }
+            self.release_announced((name, Mode::Exclusive), &released);
             return released;
         }
         let Some(sent) = self.release_sent(name) else {
@@ -115,48 +130,6 @@ impl Waiters {
         };
         let released = release.await;
         self.release_ended(name, &sent, &released);
-        released
-    }
-
-    /// Passes the last hold of a fair lock to the waiter that came first here, if nobody in the
-    /// queue is before it. Otherwise `release` runs.
-    pub(crate) async fn hand_over_fair<F>(
-        &self,
-        name: &LockName,
-        giver: Giver<'_>,
-        release: F,
-    ) -> F::Output
-    where
-        F: Future<Output = Result<Released, CallError>>,
-    {
-        if let Some(offered) = self.offer_fair(name, giver)
-            && let Some(released) = Box::pin(self.hand_over_in_one_call(giver.0, offered)).await
-        {
-            return released;
-        }
-        release.await
-    }
-
-    /// Passes the last write hold of a lock to the next writer, if no reader here came before it.
-    /// Otherwise `release` runs.
-    pub(crate) async fn hand_over_write<F>(
-        &self,
-        name: &LockName,
-        giver: Giver<'_>,
-        release: F,
-    ) -> F::Output
-    where
-        F: Future<Output = Result<Released, CallError>>,
-    {
-        if let Some(offered) = self.offer_write(name, giver)
-            && let Some(released) = Box::pin(self.hand_over_in_one_call(giver.0, offered)).await
-        {
-            return released;
-        }
-        let released = release.await;
-        if let Ok(Released::Done { held: 0, .. }) = released {
-            self.release_announced(|| keys::rw_channel(name.store_key()));
-        }
         released
     }
 
@@ -169,13 +142,25 @@ impl Waiters {
         Some(Awaited { holder })
     }
 
-    /// A release has run, and its message reaches the waiters here and elsewhere.
-    fn release_announced(&self, channel: impl FnOnce() -> String) {
+    /// A release has run. If the lock became free, its message reaches the waiters here and
+    /// elsewhere.
+    fn release_announced(
+        &self,
+        (name, mode): (&LockName, Mode),
+        released: &Result<Released, CallError>,
+    ) {
+        let channel_of = match mode {
+            Mode::Exclusive => keys::channel,
+            Mode::Write => keys::rw_channel,
+            // No offer of theirs is ever the turn of others.
+            Mode::Fair | Mode::Read => return,
+        };
         let mut state = self.state.lock();
-        if state.channels.is_empty() {
+        if state.channels.is_empty() || !matches!(released, Ok(Released::Done { held: 0, .. })) {
             return;
         }
-        if let Some(channel) = state.channels.get_mut(channel().as_str()) {
+        let channel = channel_of(name.store_key());
+        if let Some(channel) = state.channels.get_mut(channel.as_str()) {
             channel.own_releases.turn_of_others();
         }
     }
@@ -245,19 +230,25 @@ impl Waiters {
         Some(released)
     }
 
-    /// None if the head would not accept, or if others are due.
-    pub(crate) fn offer(&self, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
+    /// None if the next waiter here would not accept, or if others are due.
+    pub(crate) fn offer(&self, name: &LockName, mode: Mode, giver: Giver<'_>) -> Option<Offered> {
         let mut state = self.state.lock();
         if state.channels.is_empty() {
             return None;
         }
-        let channel = keys::channel(name.store_key());
-        self.offer_on(&mut state, &channel, EXCLUSIVE, giver)
+        match mode {
+            Mode::Exclusive => {
+                let channel = keys::channel(name.store_key());
+                self.offer_on(&mut state, &channel, EXCLUSIVE, giver)
+            }
+            Mode::Fair => self.offer_fair(&mut state, name, giver),
+            Mode::Write => self.offer_write(&mut state, name, giver),
+            Mode::Read => None,
+        }
     }
 
-    /// The same to the waiter of a fair lock that came first here.
-    fn offer_fair(&self, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
-        let mut state = self.state.lock();
+    /// Offers a fair lock to the waiter that came first here.
+    fn offer_fair(&self, state: &mut State, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
         let fair = state.fair.get_mut(name)?;
         if let Some(left) = fair.not_offered.checked_sub(1) {
             fair.not_offered = left;
@@ -265,15 +256,11 @@ impl Waiters {
         }
         let (_, head) = fair.waiters.first_key_value()?;
         let channel = channel(name, head.goal, &head.owner);
-        self.offer_on(&mut state, &channel, FAIR, giver)
+        self.offer_on(state, &channel, FAIR, giver)
     }
 
-    /// The same to the head of the writers, unless a reader came before it.
-    fn offer_write(&self, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
-        let mut state = self.state.lock();
-        if state.channels.is_empty() {
-            return None;
-        }
+    /// Offers a write lock to the head of the writers, unless a reader came before it.
+    fn offer_write(&self, state: &mut State, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
         let channel = keys::rw_channel(name.store_key());
         let lines = &state.channels.get(channel.as_str())?.lines;
         let first = |goal| lines.get(&goal)?.waiters.first_key_value();
@@ -281,7 +268,7 @@ impl Waiters {
         if first(READ).is_some_and(|(reader, _)| reader < writer) {
             return None;
         }
-        self.offer_on(&mut state, &channel, WRITE, giver)
+        self.offer_on(state, &channel, WRITE, giver)
     }
 
     fn offer_on(

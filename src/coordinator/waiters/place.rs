@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use lockkeeper_store::script::Mode;
-use tokio::time::Instant;
+use tokio::{sync::futures::Notified, time::Instant};
 use tracing::Span;
 
 use crate::{
@@ -41,8 +41,8 @@ impl QueueTicket {
     }
 
     /// Resolves on a possible change: a hint, the head role, a position.
-    pub(crate) async fn news(&self) {
-        self.waiter.news.notified().await;
+    pub(crate) fn news(&self) -> Notified<'_> {
+        self.waiter.news.notified()
     }
 
     /// Whether this waiter also tries without a hint. A fair lock has one such waiter in the whole

@@ -64,7 +64,7 @@ async fn token_of(
         delay: None,
     };
     match scripts
-        .acquire(hold(owner), lease, attempt, Refusal::Forgotten)
+        .acquire(hold(owner), lease, &attempt, Refusal::Forgotten)
         .await
     {
         Ok(Acquired::Granted { token, .. }) => token,
@@ -181,19 +181,17 @@ async fn a_hold_that_is_taken_back_in_the_last_millisecond_leaves_nothing_for_ev
 async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
     let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
     let scripts = scripts(&store);
-    let acquire = || {
-        let attempt = Attempt {
-            request_id: Some("r1"),
-            attempt: "a1",
-            known_holds: None,
-            serial: None,
-            fresh_serial: 1,
-            note: None,
-            least: None,
-            delay: None,
-        };
-        scripts.acquire(hold("x"), secs(300), attempt, Refusal::Forgotten)
+    let attempt = Attempt {
+        request_id: Some("r1"),
+        attempt: "a1",
+        known_holds: None,
+        serial: None,
+        fresh_serial: 1,
+        note: None,
+        least: None,
+        delay: None,
     };
+    let acquire = || scripts.acquire(hold("x"), secs(300), &attempt, Refusal::Forgotten);
     assert!(granted(&acquire().await, 1, false));
     tokio::time::advance(secs(59)).await;
     assert!(granted(&acquire().await, 1, true));

@@ -159,7 +159,7 @@ async fn a_long_record_keeps_the_newest_values() {
             delay: None,
         };
         let hold = Hold::new("lock", Mode::Fair, "x");
-        let taken = scripts.acquire(hold, secs(100), attempt, Refusal::Forgotten);
+        let taken = scripts.acquire(hold, secs(100), &attempt, Refusal::Forgotten);
         taken.await.unwrap();
         let term = scripts.inspect("lock", 1).await.unwrap().token;
         let mut revisions = Vec::new();

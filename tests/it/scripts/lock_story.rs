@@ -89,7 +89,7 @@ impl Teller for Locks {
         let hold = |owner| hold_of(on, mode, owner).noted(words.contains(&"noted"));
         let outcome = match *words {
             ["acquire", owner, lease, ..] => {
-                let acquired = scripts.acquire(hold(owner), time(lease), attempt, refusal(words));
+                let acquired = scripts.acquire(hold(owner), time(lease), &attempt, refusal(words));
                 acquired.await.map(|outcome| self.acquired(&outcome))
             }
             ["release", owner, lease, ..] => {
@@ -105,7 +105,7 @@ impl Teller for Locks {
                 outcome.await.map(|outcome| self.handed_on(outcome))
             }
             ["undo", owner, ..] => {
-                let undone = scripts.undo(hold(owner), attempt).await;
+                let undone = scripts.undo(hold(owner), &attempt).await;
                 undone.map(|undone| undone.to_string())
             }
             ["lower", owner, holds, ..] => {

@@ -47,7 +47,7 @@ async fn a_counter_that_is_no_number_leaves_the_lock_free() {
             }
             let field = keys::grant_field(OWNER, grant).unwrap();
             let hold = Hold::new("lock", Mode::Exclusive, &field).of_grant();
-            let acquired = scripts.acquire(hold, secs(100), ATTEMPT, Refusal::Forgotten);
+            let acquired = scripts.acquire(hold, secs(100), &ATTEMPT, Refusal::Forgotten);
             match (counter, acquired.await) {
                 (None, Ok(Acquired::Granted { hold_count: 1, .. })) => {
                     let released = scripts.release_last(hold, None, secs(100)).await;
@@ -122,7 +122,7 @@ async fn a_step_after_the_store_has_lost_everything_leaves_nothing_for_ever() {
     let take = async |grant| {
         let field = keys::grant_field(OWNER, grant).unwrap();
         let hold = Hold::new("lock", Mode::Exclusive, &field).of_grant();
-        let acquired = scripts.acquire(hold, secs(100), ATTEMPT, Refusal::Forgotten);
+        let acquired = scripts.acquire(hold, secs(100), &ATTEMPT, Refusal::Forgotten);
         let acquired = acquired.await?;
         scripts.release_last(hold, None, secs(100)).await?;
         Ok::<_, CallError>(acquired)

@@ -75,7 +75,8 @@ impl Quorum {
 }
 
 pub(super) async fn takes(scripts: &Scripts, hold: Hold<'_>) -> u64 {
-    let acquired = scripts.acquire(hold, secs(60), attempt("a1"), Refusal::Forgotten);
+    let attempt = attempt("a1");
+    let acquired = scripts.acquire(hold, secs(60), &attempt, Refusal::Forgotten);
     match acquired.await.unwrap() {
         Acquired::Granted { serial, .. } => serial,
         other @ Acquired::Busy { .. } => panic!("{other:?}"),
@@ -135,8 +136,12 @@ const CALLS: &[(&str, usize, bool, Asks)] = &[
         async { it.acknowledge_forced(EXCLUSIVE).await.map(drop) }.boxed()
     }),
     ("acquire", 3, false, |it| {
-        let acquired = it.acquire(EXCLUSIVE, secs(60), attempt("a1"), Refusal::Forgotten);
-        async { acquired.await.map(drop) }.boxed()
+        async {
+            let attempt = attempt("a1");
+            let acquired = it.acquire(EXCLUSIVE, secs(60), &attempt, Refusal::Forgotten);
+            acquired.await.map(drop)
+        }
+        .boxed()
     }),
     ("renew", 3, false, |it| {
         async { it.renew(&[renewal()]).await.complete().map(drop) }.boxed()
@@ -146,7 +151,7 @@ const CALLS: &[(&str, usize, bool, Asks)] = &[
         async { released.await.map(drop) }.boxed()
     }),
     ("undo", 3, true, |it| {
-        async { it.undo(EXCLUSIVE, attempt("a1")).await.map(drop) }.boxed()
+        async { it.undo(EXCLUSIVE, &attempt("a1")).await.map(drop) }.boxed()
     }),
     ("leave", 3, true, |it| it.leave(WRITE).boxed()),
     ("end_session", 3, false, |it| {
@@ -385,7 +390,7 @@ async fn answers_of_a_majority_that_do_not_agree_are_told_apart_from_too_few() {
     let own = attempt("a1");
     let acquired = stores
         .scripts
-        .acquire(EXCLUSIVE, secs(60), own, Refusal::Forgotten);
+        .acquire(EXCLUSIVE, secs(60), &own, Refusal::Forgotten);
     match acquired.await {
         Err(CallError::Unavailable(why)) => assert_eq!(why, "no 3 of 5 stores agree"),
         other => panic!("{other:?}"),

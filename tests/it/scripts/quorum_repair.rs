@@ -22,7 +22,7 @@ async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
                 request_id: Some("a1"),
                 ..attempt("a1")
             };
-            assert!(stores.scripts.undo(EXCLUSIVE, own).await.unwrap());
+            assert!(stores.scripts.undo(EXCLUSIVE, &own).await.unwrap());
         } else {
             let serial = (what == "release of a grant").then_some(serial);
             let released = stores.scripts.release(EXCLUSIVE, serial, secs(60), None);
@@ -41,7 +41,7 @@ async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
         let again = attempt("a2");
         let acquired = stores
             .scripts
-            .acquire(EXCLUSIVE, secs(60), again, Refusal::Forgotten);
+            .acquire(EXCLUSIVE, secs(60), &again, Refusal::Forgotten);
         assert!(matches!(acquired.await, Ok(Acquired::Granted { .. })));
         let released = stores.scripts.release(EXCLUSIVE, None, secs(60), None);
         released.await.unwrap();
@@ -56,7 +56,7 @@ async fn an_undo_of_what_never_ran_changes_nothing() {
         request_id: Some("a1"),
         ..attempt("a1")
     };
-    assert!(!stores.scripts.undo(EXCLUSIVE, own).await.unwrap());
+    assert!(!stores.scripts.undo(EXCLUSIVE, &own).await.unwrap());
 }
 
 /// A hold that only a minority has is taken back there, before the caller hears that it has lost.
@@ -66,9 +66,10 @@ async fn who_has_no_majority_gives_back_what_it_got() {
     for other in &stores.each[..2] {
         takes(other, Hold::new("a", Mode::Exclusive, "other")).await;
     }
+    let other = attempt("a2");
     let tried = stores
         .scripts
-        .acquire(EXCLUSIVE, secs(60), attempt("a2"), Refusal::Forgotten);
+        .acquire(EXCLUSIVE, secs(60), &other, Refusal::Forgotten);
     let Acquired::Busy { remaining, .. } = tried.await.unwrap() else {
         panic!("it has a majority");
     };
@@ -173,7 +174,7 @@ async fn a_majority_shows_the_token_of_a_grant() {
         let own = attempt("a1");
         let acquired = stores
             .scripts
-            .acquire(EXCLUSIVE, secs(60), own, Refusal::Forgotten);
+            .acquire(EXCLUSIVE, secs(60), &own, Refusal::Forgotten);
         assert_eq!(acquired.await.is_ok(), is_granted, "{unheard:?}");
     }
 }

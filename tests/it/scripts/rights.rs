@@ -130,14 +130,14 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
     for round in ["1", "2"] {
         let (by_request, plain) = (attempt(Some(round), round), attempt(None, "a"));
         for attempt in [by_request, plain] {
-            let taken = scripts.acquire(hold("x"), secs(60), attempt, Refusal::Waits);
+            let taken = scripts.acquire(hold("x"), secs(60), &attempt, Refusal::Waits);
             errors.extend(taken.await.err());
         }
         for refused in [Refusal::Waits, Refusal::Recorded] {
             let other = Mode::Write;
             let other = Hold::new(&name, if mode == Mode::Read { other } else { mode }, "y");
             let record = attempt((refused == Refusal::Recorded).then_some("r"), "r");
-            let busy = scripts.acquire(other, secs(60), record, refused);
+            let busy = scripts.acquire(other, secs(60), &record, refused);
             errors.extend(busy.await.err());
         }
         if mode == Mode::Fair {
@@ -157,13 +157,14 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         }
         let release = scripts.release(hold("x"), None, secs(60), Some("g"));
         errors.extend(release.await.err());
-        errors.extend(scripts.undo(hold("x"), attempt(None, "a")).await.err());
+        errors.extend(scripts.undo(hold("x"), &attempt(None, "a")).await.err());
         if mode == Mode::Fair {
             errors.extend(scripts.fair_first(&name, "y").await.err());
         }
         errors.extend(scripts.leave(hold("y")).await.err());
     }
-    let again = scripts.acquire(hold("x"), secs(60), attempt(None, "a"), Refusal::Waits);
+    let same = attempt(None, "a");
+    let again = scripts.acquire(hold("x"), secs(60), &same, Refusal::Waits);
     errors.extend(again.await.err());
     let next = scripts.hand_over(hold("x"), None, "y", secs(60));
     errors.extend(next.await.err());

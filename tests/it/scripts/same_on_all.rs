@@ -108,10 +108,10 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
                 &[Refusal::Forgotten, Refusal::Recorded, Refusal::Waits],
                 random,
             );
-            let _ = scripts.acquire(hold, lease, attempt, refusal).await;
+            let _ = scripts.acquire(hold, lease, &attempt, refusal).await;
         }
         4..7 => drop(scripts.release(hold, None, lease, request_id).await),
-        7 => drop(scripts.undo(hold, attempt).await),
+        7 => drop(scripts.undo(hold, &attempt).await),
         8 => drop(scripts.leave(hold).await),
         9 => drop(scripts.fair_keepalive(name, &OWNERS).await),
         10 => {

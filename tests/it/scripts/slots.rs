@@ -207,7 +207,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
     };
     for _ in 0..2 {
         let acquired = scripts
-            .acquire(hold, lease, attempt, Refusal::Recorded)
+            .acquire(hold, lease, &attempt, Refusal::Recorded)
             .await;
         assert!(
             matches!(acquired, Ok(Acquired::Granted { hold_count: 1, .. })),
@@ -225,7 +225,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
     assert!(renewed.unwrap()[0].is_ok(), "{name}");
     assert_eq!(scripts.inspect(name, 9).await.unwrap().holders.len(), 1);
     // A repeat was told of the grant, so it stays.
-    assert_eq!(scripts.undo(hold, attempt).await, Ok(false), "{name}");
+    assert_eq!(scripts.undo(hold, &attempt).await, Ok(false), "{name}");
     let other = format!("{id}-2");
     let released = scripts.release(hold, None, lease, Some(&other)).await;
     scripts.leave(hold).await.unwrap();

@@ -154,7 +154,7 @@ async fn use_one(scripts: &Scripts, number: u64, random: &mut StdRng) {
         least: None,
         delay: None,
     };
-    let acquired = scripts.acquire(hold(0), secs(30), attempt, Refusal::Forgotten);
+    let acquired = scripts.acquire(hold(0), secs(30), &attempt, Refusal::Forgotten);
     let pause = millis(random.random_range(0..4));
     if let Ok(Acquired::Granted { serial, .. }) = acquired.await {
         tokio::time::sleep(pause).await;

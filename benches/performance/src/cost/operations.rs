@@ -148,7 +148,7 @@ async fn take(caller: &mut Caller, mode: Mode, known: u32) -> anyhow::Result<()>
     let refused = Refusal::Forgotten;
     let acquired = caller
         .scripts
-        .acquire(caller.hold(mode), LEASE, attempt, refused)
+        .acquire(caller.hold(mode), LEASE, &attempt, refused)
         .await?;
     match acquired {
         Acquired::Granted { serial, .. } => caller.serial = serial,
@@ -191,7 +191,7 @@ async fn native_take(caller: &mut Caller) -> anyhow::Result<()> {
     caller.field = caller.next_field()?;
     let hold = Hold::new(&caller.name, Mode::Exclusive, &caller.field).of_grant();
     let (attempt, refused) = (caller.attempt(0), Refusal::Forgotten);
-    let acquired = caller.scripts.acquire(hold, LEASE, attempt, refused);
+    let acquired = caller.scripts.acquire(hold, LEASE, &attempt, refused);
     let Acquired::Granted { serial, .. } = acquired.await? else {
         bail!("another owner holds {}", caller.name);
     };
@@ -209,7 +209,7 @@ async fn refused(caller: &mut Caller) -> anyhow::Result<()> {
     let hold = caller.hold_of_other(Mode::Exclusive);
     let tried = caller
         .scripts
-        .acquire(hold, LEASE, attempt, Refusal::Forgotten)
+        .acquire(hold, LEASE, &attempt, Refusal::Forgotten)
         .await?;
     ensure!(matches!(tried, Acquired::Busy { .. }), "{tried:?}");
     Ok(())

@@ -1,8 +1,8 @@
 //! A release here is an early hint for the next waiter, whose own message is then passed over.
 
-use std::future::Future;
+use std::{future::Future, pin::pin};
 
-use lockkeeper_store::script::{CallError, Ownership, Released};
+use lockkeeper_store::script::{CallError, Mode, Ownership, Released};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::*;
@@ -28,7 +28,8 @@ impl Lines {
     async fn release_by(&self, call: impl Future<Output = Answer> + Send) -> Answer {
         let (of, holder) = (name("a"), owner("holder"));
         let giver = (&holder, None, None);
-        self.waiters.hand_over(&of, giver, false, call).await
+        let of = (&of, Mode::Exclusive);
+        self.waiters.hand_over(of, giver, false, pin!(call)).await
     }
 
     /// Sends a release, which the store has not answered yet.
@@ -37,10 +38,10 @@ impl Lines {
         let waiters = Arc::clone(&self.waiters);
         let release = self.waiters.tasks.spawn("release", async move {
             let (of, holder) = (name("a"), owner("holder"));
-            let call = async { answered.await.unwrap() };
-            waiters
-                .hand_over(&of, (&holder, None, None), false, call)
-                .await
+            let call = pin!(async { answered.await.unwrap() });
+            let of = (&of, Mode::Exclusive);
+            let giver = (&holder, None, None);
+            waiters.hand_over(of, giver, false, call).await
         });
         tokio::task::yield_now().await;
         Sent { answer, release }
@@ -212,7 +213,10 @@ async fn an_offer_that_the_head_does_not_accept_at_once_is_withdrawn() {
     let head = lines.head("a", EXCLUSIVE, "1").await;
     head.take_offers();
     let (of, holder) = (name("a"), owner("holder"));
-    let offered = lines.waiters.offer(&of, (&holder, None, None)).unwrap();
+    let offered = lines
+        .waiters
+        .offer(&of, Mode::Exclusive, (&holder, None, None))
+        .unwrap();
     let handed_over = lines.waiters.hand_over_in_one_call(&holder, offered);
     let handed_over = tokio::time::timeout(MILLI, handed_over).await;
     assert!(handed_over.unwrap().is_none());

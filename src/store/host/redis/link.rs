@@ -11,6 +11,7 @@
 //!   a new one.
 
 use std::{
+    pin::pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -26,7 +27,7 @@ use deadpool_redis::redis::{
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, sleep, sleep_until, timeout_at},
+    time::{Instant, error::Elapsed, sleep, sleep_until, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -273,8 +274,9 @@ impl Live {
     pub(super) async fn call(&self, command: &Cmd, deadline: Instant) -> Result<Value, HostError> {
         self.admit()?;
         let mut connection = self.connection.clone();
-        self.outcome(connection.send_packed_command(command), deadline)
-            .await
+        // Pinned, as in the other calls, so that the state of each is not kept and moved twice.
+        let sent = pin!(connection.send_packed_command(command));
+        self.outcome(timeout_at(deadline, sent).await)
     }
 
     /// Sends several commands in one write, and returns the answer of each, which may be an error.
@@ -285,11 +287,9 @@ impl Live {
     ) -> Result<Vec<Value>, HostError> {
         self.admit()?;
         let mut connection = self.connection.clone();
-        let sent = async move {
-            let answers = connection.send_packed_commands(commands, 0, commands.len());
-            Ok(Value::Array(answers.await?))
-        };
-        match self.outcome(sent, deadline).await? {
+        let sent = pin!(connection.send_packed_commands(commands, 0, commands.len()));
+        let answered = timeout_at(deadline, sent).await;
+        match self.outcome(answered.map(|it| it.map(Value::Array)))? {
             Value::Array(answers) => Ok(answers),
             other => Ok(vec![other]),
         }
@@ -306,11 +306,10 @@ impl Live {
         let mut both = Pipeline::with_capacity(2);
         both.add_command(cmd("ASKING")).add_command(command.clone());
         let mut connection = self.connection.clone();
-        let sent = async move {
-            let answers = connection.send_packed_commands(&both, 1, 1).await?;
-            Ok(answers.into_iter().next().unwrap_or(Value::Nil))
-        };
-        self.outcome(sent, deadline).await
+        let sent = pin!(connection.send_packed_commands(&both, 1, 1));
+        let answered = timeout_at(deadline, sent).await;
+        let first = |answers: Vec<_>| answers.into_iter().next().unwrap_or(Value::Nil);
+        self.outcome(answered.map(|it| it.map(first)))
     }
 
     /// Whether one more command may be sent.
@@ -328,12 +327,9 @@ impl Live {
         Ok(())
     }
 
-    async fn outcome(
-        &self,
-        sent: impl Future<Output = RedisResult<Value>>,
-        deadline: Instant,
-    ) -> Result<Value, HostError> {
-        match timeout_at(deadline, sent).await {
+    /// What a call came to that was answered so, or not in time.
+    fn outcome(&self, answered: Result<RedisResult<Value>, Elapsed>) -> Result<Value, HostError> {
+        match answered {
             Ok(Ok(Value::ServerError(error))) => {
                 if reply::is_demoted(&error) {
                     self.loss.noticed.notify_one();

@@ -166,10 +166,13 @@ impl HostScripts {
         &self,
         hold: Hold<'_>,
         lease: Duration,
-        attempt: Attempt<'_>,
+        attempt: &Attempt<'_>,
         refused: Refusal,
     ) -> Result<Acquired, CallError> {
-        if let Some(acquired) = self.take_free(hold, lease, attempt).await? {
+        // Boxed, as it is off by default: every attempt would carry its state otherwise.
+        if let Some(step) = self.free_step(hold, attempt)
+            && let Some(acquired) = Box::pin(self.take_free(hold, lease, step)).await?
+        {
             return Ok(acquired);
         }
         let vote = self.vote(hold, lease, attempt, refused).await;
@@ -181,7 +184,7 @@ impl HostScripts {
         &self,
         hold: Hold<'_>,
         lease: Duration,
-        attempt: Attempt<'_>,
+        attempt: &Attempt<'_>,
         refused: Refusal,
     ) -> Result<(Acquired, u64), CallError> {
         let mut args = vec![hold.field(), millis(lease)];
@@ -230,7 +233,7 @@ impl HostScripts {
     }
 
     /// What a script needs that has to look at holds of the owner, or at an earlier answer.
-    fn look_up_args(&self, lease: Duration, attempt: Attempt<'_>, refused: Refusal) -> [Bytes; 4] {
+    fn look_up_args(&self, lease: Duration, attempt: &Attempt<'_>, refused: Refusal) -> [Bytes; 4] {
         // A record that only an undo will look for is not needed for longer than the lease.
         let own_record = attempt.request_id == Some(attempt.attempt);
         let retention = self.config.request_retention;
@@ -248,7 +251,7 @@ impl HostScripts {
     }
 
     /// The arguments of this mode besides those of all modes.
-    fn acquire_args(&self, hold: Hold<'_>, attempt: Attempt<'_>, refused: Refusal) -> Vec<Bytes> {
+    fn acquire_args(&self, hold: Hold<'_>, attempt: &Attempt<'_>, refused: Refusal) -> Vec<Bytes> {
         let waits = refused == Refusal::Waits;
         let hold_back = || millis(self.config.writer_hold_back);
         let retention = || millis(self.config.idle_token_retention);
@@ -277,10 +280,12 @@ impl HostScripts {
         serial: Option<u64>,
         lease: Duration,
     ) -> Result<Released, CallError> {
-        match self.give_back_last(hold, lease).await? {
-            Some(released) => Ok(released),
-            None => self.release(hold, serial, lease, None).await,
+        if self.may_run(hold)
+            && let Some(released) = Box::pin(self.give_back_last(hold, lease)).await?
+        {
+            return Ok(released);
         }
+        self.release(hold, serial, lease, None).await
     }
 
     pub(crate) async fn release(
@@ -338,7 +343,7 @@ impl HostScripts {
     pub(crate) async fn undo(
         &self,
         hold: Hold<'_>,
-        attempt: Attempt<'_>,
+        attempt: &Attempt<'_>,
     ) -> Result<bool, CallError> {
         self.undo_with(hold, attempt, hold.mode.wake()).await
     }
@@ -347,7 +352,7 @@ impl HostScripts {
     pub(super) async fn undo_with(
         &self,
         hold: Hold<'_>,
-        attempt: Attempt<'_>,
+        attempt: &Attempt<'_>,
         message: &'static str,
     ) -> Result<bool, CallError> {
         let expected = number(attempt.known_holds.unwrap_or(0));

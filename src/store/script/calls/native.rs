@@ -41,20 +41,22 @@ impl HostScripts {
         mode == Mode::Exclusive && self.config.native_commands && self.host.runs_commands()
     }
 
+    /// The step of the counter for an attempt that [`HostScripts::take_free`] may make.
+    pub(super) fn free_step(&self, hold: Hold<'_>, attempt: &Attempt<'_>) -> Option<Step> {
+        let is_plain = attempt.request_id.is_none() && attempt.known_holds == Some(0);
+        if !is_plain || !self.may_run(hold) || self.counters.was_refused(hold.name) {
+            return None;
+        }
+        self.counters.next(hold.name)
+    }
+
     /// Takes a free lock. None if a script has to find out: nothing is held then.
     pub(super) async fn take_free(
         &self,
         hold: Hold<'_>,
         lease: Duration,
-        attempt: Attempt<'_>,
+        step: Step,
     ) -> Result<Option<Acquired>, CallError> {
-        let is_plain = attempt.request_id.is_none() && attempt.known_holds == Some(0);
-        if !is_plain || !self.may_run(hold) || self.counters.was_refused(hold.name) {
-            return Ok(None);
-        }
-        let Some(step) = self.counters.next(hold.name) else {
-            return Ok(None);
-        };
         let create = Commands::Create {
             key: keys::lock(hold.name),
             field: hold.field(),
@@ -127,15 +129,13 @@ impl HostScripts {
         Ok(None)
     }
 
-    /// Gives back the one hold of a grant. None if a script has to find out.
+    /// Gives back the one hold of a grant, if [`HostScripts::may_run`]. None if a script has to
+    /// find out.
     pub(super) async fn give_back_last(
         &self,
         hold: Hold<'_>,
         lease: Duration,
     ) -> Result<Option<Released>, CallError> {
-        if !self.may_run(hold) {
-            return Ok(None);
-        }
         match self.remove(&catalog::NATIVE_RELEASE, hold).await {
             Ok([1, _]) => Ok(Some(Released::Done {
                 hold_count: 0,
@@ -147,8 +147,8 @@ impl HostScripts {
         }
     }
 
-    /// Replicas are waited for behind scripts only.
-    fn may_run(&self, hold: Hold<'_>) -> bool {
+    /// Whether no script may be needed. Replicas are waited for behind scripts only.
+    pub(super) fn may_run(&self, hold: Hold<'_>) -> bool {
         hold.names_grant && !self.waits_for_replicas() && self.names_grants(hold.mode)
     }
 

@@ -66,13 +66,14 @@ impl SeenCounters {
 
     /// The step from the counter that was seen last to the store's time, or by one if that is less.
     pub(crate) fn next(&self, name: &str) -> Option<Step> {
-        let seen = self.seen(name)?;
-        seen.step_from(seen.counter)
+        let (seen, age) = self.seen(name)?;
+        seen.step_from(seen.counter, age)
     }
 
     /// The step from this counter.
     pub(crate) fn next_after(&self, name: &str, counter: u64) -> Option<Step> {
-        self.seen(name)?.step_from(counter)
+        let (seen, age) = self.seen(name)?;
+        seen.step_from(counter, age)
     }
 
     /// The store's time was the token, when a call was answered that was sent then.
@@ -109,7 +110,7 @@ impl SeenCounters {
     /// Whether the next attempt may be refused too, so that a script costs less: it also says how
     /// long the lock is held.
     pub(crate) fn was_refused(&self, name: &str) -> bool {
-        self.seen(name).is_some_and(|seen| seen.was_refused)
+        self.seen(name).is_some_and(|(seen, _age)| seen.was_refused)
     }
 
     /// The counter is not what it was.
@@ -117,10 +118,12 @@ impl SeenCounters {
         *self.place(name).1.lock() = None;
     }
 
-    fn seen(&self, name: &str) -> Option<Seen> {
+    /// What was seen, and how long ago.
+    fn seen(&self, name: &str) -> Option<(Seen, Duration)> {
         let (hash, place) = self.place(name);
-        let seen = *place.lock();
-        seen.filter(|seen| seen.name == hash && seen.known_at.elapsed() <= TIME_AGE_MAX)
+        let seen = (*place.lock()).filter(|seen| seen.name == hash)?;
+        let age = seen.known_at.elapsed();
+        (age <= TIME_AGE_MAX).then_some((seen, age))
     }
 
     fn place(&self, name: &str) -> (u64, &Mutex<Option<Seen>>) {
@@ -143,8 +146,8 @@ impl Step {
 
 impl Seen {
     /// None if it leads out of the range of counters.
-    fn step_from(&self, counter: u64) -> Option<Step> {
-        let age = u64::try_from(self.known_at.elapsed().as_micros()).unwrap_or_default();
+    fn step_from(&self, counter: u64, age: Duration) -> Option<Step> {
+        let age = u64::try_from(age.as_micros()).unwrap_or_default();
         let to = (self.time + age).max(counter + 1);
         (to < COUNTERS_END).then(|| Step {
             by: to - counter,

@@ -24,7 +24,7 @@ impl HostScripts {
     pub(crate) async fn withdraw(
         &self,
         hold: Hold<'_>,
-        attempt: Attempt<'_>,
+        attempt: &Attempt<'_>,
     ) -> Result<bool, CallError> {
         self.undo_with(hold, attempt, WAKE_NOBODY).await
     }

@@ -11,7 +11,7 @@ use rand::RngExt as _;
 
 use super::{
     answers::{answered, reached},
-    repair::{Action, Repair},
+    repair::{Action, OwnAttempt, Repair},
     voters::Quorum,
     votes::{Ballot, Defeat, Elected, KnownHold, Vote, defeat, elect},
 };
@@ -36,7 +36,7 @@ impl Quorum {
         &self,
         hold: Hold<'_>,
         lease: Duration,
-        attempt: Attempt<'_>,
+        attempt: &Attempt<'_>,
         refused: Refusal,
     ) -> Result<Acquired, CallError> {
         let acquiring = Acquiring {
@@ -47,7 +47,7 @@ impl Quorum {
                 // By its record it is known well enough; a store that it ran late on may show a
                 // newer serial.
                 serial: None,
-                ..attempt
+                ..*attempt
             },
             refused,
         };
@@ -71,7 +71,7 @@ impl Quorum {
         // never renewed.
         let others = (0..votes.len())
             .filter(|which| !elected.counted.contains(which) && may_hold(&votes[*which]));
-        let withdraw = Repair::new(hold, Action::Withdraw(acquiring.attempt.into()));
+        let withdraw = Repair::new(hold, Action::Withdraw(OwnAttempt::from(&acquiring.attempt)));
         self.send(&withdraw, others, lease);
         Ok(Acquired::Granted {
             hold_count: elected.hold_count,
@@ -94,7 +94,7 @@ impl Quorum {
             refused,
         } = acquiring;
         let votes = self.ask(hold.name, |voter| async move {
-            let vote = voter.scripts.vote(hold, lease, attempt, refused).await;
+            let vote = voter.scripts.vote(hold, lease, &attempt, refused).await;
             vote.map(Ballot::from)
         });
         let mut votes = votes.await;
@@ -197,7 +197,7 @@ impl Quorum {
     /// where that is known, in the background where it is not. It wakes no waiter. Others who came
     /// meanwhile have seen counters that differ, and try again soon.
     async fn take_back(&self, acquiring: &Acquiring<'_>, votes: &[Vote]) {
-        let (attempt, hold) = (acquiring.attempt, acquiring.hold);
+        let (attempt, hold) = (&acquiring.attempt, acquiring.hold);
         let granted = (0..votes.len()).filter(|at| matches!(votes[*at], Ok(Ballot::Granted(_))));
         let undone = granted.map(|which| async move {
             let undone = self.voters()[which].scripts.withdraw(hold, attempt).await;
@@ -208,7 +208,7 @@ impl Quorum {
             .filter(|(_, undone)| undone.is_err())
             .map(|(which, _)| which);
         let unknown = (0..votes.len()).filter(|at| votes[*at].is_err() && may_hold(&votes[*at]));
-        let withdraw = Repair::new(hold, Action::Withdraw(attempt.into()));
+        let withdraw = Repair::new(hold, Action::Withdraw(OwnAttempt::from(attempt)));
         self.send(&withdraw, unanswered.chain(unknown), acquiring.lease);
     }
 }

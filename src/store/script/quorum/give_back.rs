@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     answers::{Answers, answered, common_refusal, reached},
-    repair::{Action, Repair},
+    repair::{Action, OwnAttempt, Repair},
     voters::Quorum,
 };
 use crate::script::{Attempt, CallError, Hold, Members, Mode, Ownership, Released, ReleasedMember};
@@ -42,9 +42,10 @@ impl Quorum {
                 lease,
                 id: id.to_owned(),
             },
-            (None, serial) => {
-                Action::Undo(Attempt::to_lower(serial.unwrap_or_default(), left).into())
-            }
+            (None, serial) => Action::Undo(OwnAttempt::from(&Attempt::to_lower(
+                serial.unwrap_or_default(),
+                left,
+            ))),
         };
         self.send_to_the_rest(&Repair::new(hold, what), &answers);
         Ok(released)
@@ -87,7 +88,7 @@ impl Quorum {
     pub(in crate::script) async fn undo(
         &self,
         hold: Hold<'_>,
-        attempt: Attempt<'_>,
+        attempt: &Attempt<'_>,
     ) -> Result<bool, CallError> {
         let answers = self
             .ask(hold.name, |voter| voter.scripts.undo(hold, attempt))
@@ -95,7 +96,7 @@ impl Quorum {
         if answered(&answers) < self.majority() {
             return Err(self.undecided(&answers));
         }
-        let undo = Repair::new(hold, Action::Undo(attempt.into()));
+        let undo = Repair::new(hold, Action::Undo(OwnAttempt::from(attempt)));
         self.send_to_the_rest(&undo, &answers);
         Ok(answers.iter().any(|undone| matches!(undone, Ok(true))))
     }

@@ -61,8 +61,8 @@ impl Repair {
     async fn run(&self, scripts: &HostScripts) -> Result<(), CallError> {
         let hold = Hold::new(&self.name, self.mode, &self.owner);
         match &self.action {
-            Action::Withdraw(attempt) => scripts.withdraw(hold, attempt.get()).await.map(drop),
-            Action::Undo(attempt) => scripts.undo(hold, attempt.get()).await.map(drop),
+            Action::Withdraw(attempt) => scripts.withdraw(hold, &attempt.get()).await.map(drop),
+            Action::Undo(attempt) => scripts.undo(hold, &attempt.get()).await.map(drop),
             Action::Raise { token, record } => scripts.raise(hold, *token, record).await.map(drop),
             Action::Release { serial, lease, id } => {
                 let released = scripts.release(hold, *serial, *lease, Some(id));
@@ -89,8 +89,8 @@ impl OwnAttempt {
     }
 }
 
-impl From<Attempt<'_>> for OwnAttempt {
-    fn from(attempt: Attempt<'_>) -> Self {
+impl From<&Attempt<'_>> for OwnAttempt {
+    fn from(attempt: &Attempt<'_>) -> Self {
         Self {
             request_id: attempt.request_id.map(str::to_owned),
             attempt: attempt.attempt.to_owned(),

@@ -48,7 +48,7 @@ impl Scripts {
         &self,
         hold: Hold<'_>,
         lease: Duration,
-        attempt: Attempt<'_>,
+        attempt: &Attempt<'_>,
         refused: Refusal,
     ) -> Result<Acquired, CallError> {
         self.check_mode(hold.mode)?;
@@ -119,14 +119,14 @@ impl Scripts {
 
     /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds
     /// to those that the attempt knew of. True if a hold was taken back.
-    pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {
+    pub async fn undo(&self, hold: Hold<'_>, attempt: &Attempt<'_>) -> Result<bool, CallError> {
         on_store!(self, undo(hold, attempt))
     }
 
     /// Lowers the holds of the grant with this serial to a number, freeing the lock at 0. Safe to
     /// repeat.
     pub async fn lower(&self, hold: Hold<'_>, serial: u64, holds: u32) -> Result<bool, CallError> {
-        self.undo(hold, Attempt::to_lower(serial, holds)).await
+        self.undo(hold, &Attempt::to_lower(serial, holds)).await
     }
 
     /// Takes away what an acquire with [`Refusal::Waits`] left behind. Safe to repeat.

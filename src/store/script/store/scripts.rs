@@ -1,6 +1,6 @@
 //! The scripts on one store, or on a quorum of several.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -126,27 +126,26 @@ impl Scripts {
     /// The same scripts, each of which waits for these replicas after a change, and what those have
     /// acknowledged.
     #[must_use]
-    pub fn replicated(&self, replicas: Option<Replicas>) -> (Self, ReplicationStatus) {
-        let (store, tally) = match &self.store {
-            Store::One(scripts) => {
-                let (scripts, tally) = scripts.replicated(replicas);
-                (Store::One(scripts), tally)
+    pub fn replicated(&self, replicas: Option<Replicas>) -> (Cow<'_, Self>, ReplicationStatus) {
+        if replicas.is_none() {
+            return (Cow::Borrowed(self), ReplicationStatus::default());
+        }
+        let mut scripts = self.clone();
+        let tally = match &mut scripts.store {
+            Store::One(store) => {
+                let (replicated, tally) = store.replicated(replicas);
+                *store = replicated;
+                tally
             }
             // What its stores have in replicas is not looked at.
-            quorum @ Store::Quorum(_) => {
+            Store::Quorum(_) => {
                 let none = |replicas| Acks::none(replicas, "a quorum counts stores, not replicas");
                 let tally = ReplicationStatus::of(replicas);
                 tally.count(replicas.map(none));
-                (quorum.clone(), tally)
+                tally
             }
         };
-        let scripts = Self {
-            config: self.config.clone(),
-            store,
-            turns: self.turns.clone(),
-            metrics: Arc::clone(&self.metrics),
-        };
-        (scripts, tally)
+        (Cow::Owned(scripts), tally)
     }
 
     /// Whether scripts accept numbers without a record of their kind, as an argument.

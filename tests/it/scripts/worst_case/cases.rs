@@ -44,7 +44,8 @@ async fn many_readers() {
         .await;
     stage
         .check("one reader more", &readers(ours), async |scripts| {
-            let more = scripts.acquire(hold(Mode::Read), secs(60), attempt(), Refusal::Forgotten);
+            let attempt = attempt();
+            let more = scripts.acquire(hold(Mode::Read), secs(60), &attempt, Refusal::Forgotten);
             let refused = more.await.unwrap_err();
             assert_eq!(refused.to_string(), "holders_per_lock_max is reached");
         })
@@ -180,7 +181,7 @@ async fn a_long_queue() {
                     let hold = hold(Mode::Fair);
                     for refusal in [Refusal::Forgotten, Refusal::Waits] {
                         let _ = scripts
-                            .acquire(hold, secs(60), attempt(), refusal)
+                            .acquire(hold, secs(60), &attempt(), refusal)
                             .await
                             .unwrap();
                     }
@@ -248,7 +249,7 @@ async fn as_many_locks_as_one_call_may_take() {
 
 async fn take(scripts: &Scripts, mode: Mode) {
     let taken = scripts
-        .acquire(hold(mode), secs(60), attempt(), Refusal::Waits)
+        .acquire(hold(mode), secs(60), &attempt(), Refusal::Waits)
         .await;
     assert!(
         !matches!(&taken, Err(error) if error.is_transient()),

@@ -108,7 +108,7 @@ async fn ask_all(scripts: &Scripts) {
                 delay: None,
             };
             let _ = scripts
-                .acquire(hold, secs(60), attempt, Refusal::Recorded)
+                .acquire(hold, secs(60), &attempt, Refusal::Recorded)
                 .await;
             let _ = scripts.release(hold, None, secs(60), request_id).await;
         }
