@@ -169,8 +169,7 @@ impl Coordinator {
         grace: Duration,
     ) -> Result<ForceReleased, Error> {
         let (core, name, reason) = (Arc::clone(&self.core), name.clone(), reason.clone());
-        let work = async move { core.force(&name, &reason, grace, None).await };
-        let work = Box::pin(work);
+        let work = Box::pin(async move { core.force(&name, &reason, grace, None).await });
         self.core.tasks.detach_on_drop("force_release", work).await
     }
 }

@@ -56,8 +56,7 @@ impl Coordinator {
         reason: &Reason,
     ) -> SessionsEnded {
         let (core, reason) = (Arc::clone(&self.core), reason.clone());
-        let work = async move { core.end_by_force(sessions, &reason).await };
-        let work = Box::pin(work);
+        let work = Box::pin(async move { core.end_by_force(sessions, &reason).await });
         self.core.tasks.detach_on_drop("end_sessions", work).await
     }
 }

@@ -59,8 +59,9 @@ impl Core {
         F: Future<Output = Result<bool, CallError>>,
     {
         let mut undone = self.until_answered(lease, &undo).await;
-        let room = self.late_undos.try_acquire();
-        if let (None, Ok(_room)) = (undone, room) {
+        if undone.is_none()
+            && let Ok(_room) = self.late_undos.try_acquire()
+        {
             let live = only_while.map_or_else(|| Ok(CancellationToken::new()), Session::live);
             if let Ok(live) = live {
                 let late = self.until_answered(LATE_UNDO_MAX, undo);

@@ -86,8 +86,7 @@ impl Coordinator {
     /// short time; the request then goes on by itself.
     pub async fn request_yield(&self, request: RequestYield) -> Result<YieldRequested, Error> {
         let core = Arc::clone(&self.core);
-        let work = async move { core.request_yield(request).await };
-        let work = Box::pin(work);
+        let work = Box::pin(async move { core.request_yield(request).await });
         self.core.tasks.detach_on_drop("request_yield", work).await
     }
 }
