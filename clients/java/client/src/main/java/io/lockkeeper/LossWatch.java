@@ -2,23 +2,26 @@ package io.lockkeeper;
 
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
 /**
- * Reports the loss of a grant where an interface of another library has no place for it: it logs a
- * warning, calls a listener, and interrupts the thread that works under the lock. Close it when the
- * work is over, before the release: the thread is not interrupted after that.
+ * Reports the loss of a grant where an interface of another library has no place for it: it
+ * counts, interrupts the thread that works under the lock, logs a warning and calls a listener. Close
+ * it when the work is over, before the release: the thread is not interrupted after that.
  */
 public final class LossWatch implements AutoCloseable {
 
     private static final Logger LOGGER = System.getLogger("io.lockkeeper");
 
     private final Thread worker;
+    private final AtomicLong count;
     private final Consumer<Loss> listener;
     private boolean isOver;
 
-    private LossWatch(Thread worker, Consumer<Loss> listener) {
+    private LossWatch(Thread worker, AtomicLong count, Consumer<Loss> listener) {
         this.worker = worker;
+        this.count = count;
         this.listener = listener;
     }
 
@@ -26,11 +29,13 @@ public final class LossWatch implements AutoCloseable {
      * Watches a grant for the current thread.
      *
      * @param grant the grant
+     * @param count grows by one with a loss, before the thread is interrupted
      * @param listener also called with a loss, on the executor of the client
      * @return the watch
      */
-    public static LossWatch ofCurrentThread(Held grant, Consumer<Loss> listener) {
-        LossWatch watch = new LossWatch(Thread.currentThread(), listener);
+    public static LossWatch ofCurrentThread(
+            Held grant, AtomicLong count, Consumer<Loss> listener) {
+        LossWatch watch = new LossWatch(Thread.currentThread(), count, listener);
         grant.onLost(watch::onLost);
         return watch;
     }
@@ -40,6 +45,7 @@ public final class LossWatch implements AutoCloseable {
             if (isOver) {
                 return;
             }
+            count.incrementAndGet();
             worker.interrupt();
         }
         String name = worker.getName();

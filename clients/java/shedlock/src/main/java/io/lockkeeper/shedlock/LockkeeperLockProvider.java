@@ -1,8 +1,10 @@
 package io.lockkeeper.shedlock;
 
 import io.lockkeeper.AcquireOptions;
+import io.lockkeeper.Grant;
 import io.lockkeeper.Lockkeeper;
 import io.lockkeeper.Loss;
+import io.lockkeeper.LossWatch;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
@@ -83,7 +85,11 @@ public final class LockkeeperLockProvider implements ExtensibleLockProvider {
             options = options.holdAtLeast(lease(atLeast));
         }
         return client.tryAcquire(name, options)
-                .map(grant -> new LockkeeperSimpleLock(configuration, grant, this));
+                .map(grant -> new LockkeeperSimpleLock(configuration, grant, watch(grant)));
+    }
+
+    private LossWatch watch(Grant grant) {
+        return LossWatch.ofCurrentThread(grant, losses, listener);
     }
 
     static Duration lease(Duration asked) {
@@ -97,11 +103,6 @@ public final class LockkeeperLockProvider implements ExtensibleLockProvider {
      */
     public long lossCount() {
         return losses.get();
-    }
-
-    void onLost(Loss loss) {
-        losses.incrementAndGet();
-        listener.accept(loss);
     }
 
     /** What may be interrupted; ShedLock's methods may not. */

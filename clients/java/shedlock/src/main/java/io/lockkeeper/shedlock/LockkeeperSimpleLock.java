@@ -17,27 +17,22 @@ import net.javacrumbs.shedlock.core.SimpleLock;
 final class LockkeeperSimpleLock extends AbstractSimpleLock {
 
     private final Grant grant;
-    private final LockkeeperLockProvider provider;
     private final LossWatch watch;
 
     /** Of an extension, whose minimum the coordinator does not know. */
     private final boolean isExtended;
 
     LockkeeperSimpleLock(
-            LockConfiguration configuration,
-            Grant grant,
-            LockkeeperLockProvider provider) {
+            LockConfiguration configuration, Grant grant, LossWatch watch) {
         super(configuration);
         this.grant = grant;
-        this.provider = provider;
-        watch = LossWatch.ofCurrentThread(grant, provider::onLost);
+        this.watch = watch;
         isExtended = false;
     }
 
     private LockkeeperSimpleLock(LockConfiguration configuration, LockkeeperSimpleLock former) {
         super(configuration);
         grant = former.grant;
-        provider = former.provider;
         watch = former.watch;
         isExtended = true;
     }

@@ -19,6 +19,9 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import net.javacrumbs.shedlock.core.DefaultLockingTaskExecutor;
 import net.javacrumbs.shedlock.core.LockAssert;
 import net.javacrumbs.shedlock.core.LockConfiguration;
@@ -136,6 +139,47 @@ final class LockkeeperLockProviderTest {
         LockLostException lost = assertThrows(LockLostException.class, lock::unlock);
         assertEquals(LossReason.EXPIRED, lost.loss().reason());
         assertEquals(1, provider.lossCount());
+    }
+
+    @Test
+    void aLossIsCountedBeforeItsThreadIsInterrupted() throws Exception {
+        CountDownLatch isCounted = new CountDownLatch(1);
+        Handler slow = new SlowHandler(isCounted);
+        Logger logger = Logger.getLogger("io.lockkeeper");
+        logger.addHandler(slow);
+        try {
+            provider.lock(task("counted", Duration.ofMillis(200), Duration.ZERO)).orElseThrow();
+            assertThrows(InterruptedException.class, () -> new CountDownLatch(1).await());
+            assertEquals(1, provider.lossCount());
+        } finally {
+            isCounted.countDown();
+            logger.removeHandler(slow);
+        }
+    }
+
+    /** Keeps what logs waiting. */
+    private static final class SlowHandler extends Handler {
+
+        private final CountDownLatch end;
+
+        SlowHandler(CountDownLatch end) {
+            this.end = end;
+        }
+
+        @Override
+        public void publish(LogRecord record) {
+            try {
+                end.await();
+            } catch (InterruptedException interrupt) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        @Override
+        public void flush() {}
+
+        @Override
+        public void close() {}
     }
 
     @Test

@@ -27,9 +27,8 @@ public final class LockkeeperLockRegistry
 
     private final Lockkeeper client;
     private final String prefix;
-    private final Consumer<Loss> listener;
     private final AtomicLong losses = new AtomicLong();
-    private final Watches watches = new Watches(this::onLost);
+    private final Watches watches;
 
     /**
      * A registry without a listener.
@@ -51,7 +50,7 @@ public final class LockkeeperLockRegistry
     public LockkeeperLockRegistry(Lockkeeper client, String prefix, Consumer<Loss> listener) {
         this.client = Objects.requireNonNull(client);
         this.prefix = Objects.requireNonNull(prefix);
-        this.listener = Objects.requireNonNull(listener);
+        watches = new Watches(losses, Objects.requireNonNull(listener));
     }
 
     /**
@@ -130,10 +129,5 @@ public final class LockkeeperLockRegistry
      */
     public long lossCount() {
         return losses.get();
-    }
-
-    private void onLost(Loss loss) {
-        losses.incrementAndGet();
-        listener.accept(loss);
     }
 }
