@@ -4,7 +4,6 @@ use std::{future::Future, time::Duration};
 
 use lockkeeper_store::script::{Attempt, CallError, Hold};
 use tokio::{task::JoinHandle, time::Instant};
-use tokio_util::sync::CancellationToken;
 
 use crate::{core::Core, error::Error, session::session::Session};
 
@@ -33,7 +32,10 @@ pub(crate) fn expect_valid(safe_until: Instant) -> Result<(), Error> {
 
 impl Core {
     /// Undoes an attempt, and repeats until the store answers. True if a hold was taken back.
-    /// `only_while` is as for [`Core::until_undone`].
+    ///
+    /// `only_while`: a session that may have taken the same lock elsewhere since, if the store
+    /// would not tell that hold from this one. The undo pauses while that session has no stream
+    /// here, and is given up when it ends here: then the lease ends the hold.
     pub(crate) async fn undo(
         &self,
         hold: Hold<'_>,
@@ -41,20 +43,19 @@ impl Core {
         lease: Duration,
         only_while: Option<&Session>,
     ) -> bool {
-        let undo = || self.scripts.undo(hold, attempt);
-        self.until_undone(lease, only_while, undo).await
+        let undo = || async {
+            match only_while.map_or(Ok(()), Session::expect_live) {
+                Ok(()) => self.scripts.undo(hold, attempt).await,
+                Err(Error::SessionDetached) => Err(CallError::Unavailable("detached".to_owned())),
+                Err(_) => Ok(false),
+            }
+        };
+        self.until_undone(lease, undo).await
     }
 
     /// Repeats an undo until the store answers, and counts a hold that was taken back. After the
-    /// lease it goes on for [`LATE_UNDO_MAX`], as one of at most [`LATE_UNDOS_MAX`]. If the hold is
-    /// known only by its owner, it goes on only while that session is live here: elsewhere the
-    /// session may have taken the lock again.
-    pub(crate) async fn until_undone<F>(
-        &self,
-        lease: Duration,
-        only_while: Option<&Session>,
-        undo: impl Fn() -> F,
-    ) -> bool
+    /// lease it goes on for [`LATE_UNDO_MAX`], as one of at most [`LATE_UNDOS_MAX`].
+    pub(crate) async fn until_undone<F>(&self, lease: Duration, undo: impl Fn() -> F) -> bool
     where
         F: Future<Output = Result<bool, CallError>>,
     {
@@ -62,11 +63,7 @@ impl Core {
         if undone.is_none()
             && let Ok(_room) = self.late_undos.try_acquire()
         {
-            let live = only_while.map_or_else(|| Ok(CancellationToken::new()), Session::live);
-            if let Ok(live) = live {
-                let late = self.until_answered(LATE_UNDO_MAX, undo);
-                undone = live.run_until_cancelled(late).await.flatten();
-            }
+            undone = self.until_answered(LATE_UNDO_MAX, undo).await;
         }
         self.count_undone(undone);
         undone.unwrap_or(false)
@@ -188,7 +185,7 @@ mod tests {
         for (others, longest) in [(all, lease), (all - 1, lease + LATE_UNDO_MAX)] {
             let _others = core.late_undos.try_acquire_many(others).unwrap();
             let begun = Instant::now();
-            let undone = core.until_undone(lease, None, || async { Err(unavailable()) });
+            let undone = core.until_undone(lease, || async { Err(unavailable()) });
             assert!(!undone.await);
             let took = begun.elapsed();
             let missing = longest.saturating_sub(took);

@@ -174,9 +174,15 @@ async fn ask(
 fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> JoinHandle<()> {
     let (core, request) = (Arc::clone(core), request.clone());
     core.tasks.clone().spawn("undo", async move {
-        let (hold, identity) = (prepared.hold(&request), prepared.identity());
-        core.undo(hold, &identity, prepared.lease, prepared.known_by_owner())
-            .await;
+        let is_read = prepared.is_first() && request.mode == Mode::Read;
+        let identity = Attempt {
+            serial: is_read.then_some(prepared.fresh_serial).or(prepared.serial),
+            ..prepared.identity()
+        };
+        let session = prepared.session.as_deref();
+        let only_while = session.filter(|_| !prepared.is_told_apart(&request));
+        let hold = prepared.hold(&request);
+        core.undo(hold, &identity, prepared.lease, only_while).await;
         drop(prepared.owner_lock);
     })
 }
@@ -222,7 +228,9 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         .or(own_record);
     let fresh_serial = core.attempts.fresh_serial();
     let field = if known_holds == Some(0) && record.is_none() && request.is_bare() {
-        let names_it = core.scripts.names_grants(request.mode);
+        let names_it = core.scripts.names_grants(request.mode)
+            || request.mode == Mode::Exclusive
+                && session.as_ref().is_some_and(|it| it.was_resumed());
         names_it.then(|| owner.grant_field(fresh_serial)).flatten()
     } else {
         held_field(session.as_ref(), request)
@@ -309,15 +317,25 @@ fn deliver(
 // === impl Prepared ===
 
 impl Prepared {
-    /// Whether it is a first hold that needs no lookup and no record.
-    fn is_plain(&self) -> bool {
-        self.known_holds == Some(0) && self.record.is_none()
+    fn is_first(&self) -> bool {
+        self.known_holds == Some(0)
     }
 
-    /// The session, if nothing but the owner tells what this attempt holds.
-    fn known_by_owner(&self) -> Option<&Session> {
-        let is_named = self.record.is_some() || self.field.is_some();
-        self.session.as_deref().filter(|_| !is_named)
+    /// Whether it is a first hold that needs no lookup and no record.
+    fn is_plain(&self) -> bool {
+        self.is_first() && self.record.is_none()
+    }
+
+    /// Whether the store tells the hold of this attempt from one that its session may have taken
+    /// since, at another coordinator: by a record, by the serial, or because a resumed session
+    /// names its exclusive grants.
+    fn is_told_apart(&self, request: &Acquire) -> bool {
+        let has_its_own = match request.mode {
+            Mode::Read => true,
+            Mode::Exclusive => request.is_bare(),
+            Mode::Fair | Mode::Write => self.serial.is_some(),
+        };
+        self.record.is_some() || self.is_first() && has_its_own
     }
 
     fn hold<'a>(&'a self, request: &'a Acquire) -> Hold<'a> {

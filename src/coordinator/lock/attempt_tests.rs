@@ -1,8 +1,12 @@
+use lockkeeper_access::Account;
+use lockkeeper_store::host::embedded::EmbeddedStore;
+
 use super::*;
 use crate::{
+    resume::Resumed,
     testing::{
-        Fault, SECOND, acquire, config, granted, holders, in_session, open, owner, request_id,
-        settle, start, start_faulty,
+        Fault, Faults, SECOND, acquire, config, granted, holders, in_session, open, owner,
+        request_id, settle, start, start_faulty,
     },
     types::{Lease, Owner, tests::limits},
 };
@@ -101,31 +105,70 @@ async fn a_busy_lock_shows_until_when_it_is_held() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_a_store_runs_after_its_lease_is_undone_when_the_store_answers() {
-    for (stays, left) in [(true, 0), (false, 1)] {
+    for (mode, scripts, stays, left) in [
+        (Mode::Exclusive, ["lock_acquire", "lock_undo"], true, 0),
+        (Mode::Exclusive, ["lock_acquire", "lock_undo"], false, 0),
+        (Mode::Fair, ["fair_acquire", "fair_undo"], true, 0),
+        // The session may come back elsewhere and take the lock again.
+        (Mode::Fair, ["fair_acquire", "fair_undo"], false, 1),
+    ] {
         let (faults, coordinator, _store) = start_faulty(config());
         let opened = open(&coordinator);
         // Frozen for 100 s, with a lease of 30 s. An undo is sent a few times at once, and again
         // when the lease is over, and otherwise each second: 109 times in 100 s.
-        faults.next("lock_acquire", Fault::RunsAfter(SECOND * 100));
+        faults.next(scripts[0], Fault::RunsAfter(SECOND * 100));
         for _ in 0..110 {
-            faults.next("lock_undo", Fault::Unavailable);
+            faults.next(scripts[1], Fault::Unavailable);
         }
-        let own = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+        let own = acquire("a", mode, &in_session(&opened, ""));
         let attempted = attempt(&coordinator.core, &own, Refusal::Forgotten, None).await;
         assert!(attempted.is_err());
         tokio::time::sleep(SECOND * 40).await;
         if !stays {
-            // It may come back elsewhere and take the lock again.
             opened.stream.close().await;
         }
         tokio::time::sleep(SECOND * 60).await;
         settle().await;
-        assert_eq!(
-            holders(&coordinator.core, "a").await.len(),
-            1,
-            "it ran late"
-        );
+        let held = holders(&coordinator.core, "a").await;
+        assert_eq!(held.len(), 1, "{mode:?}: it ran late");
         tokio::time::sleep(SECOND * 3).await;
-        assert_eq!(holders(&coordinator.core, "a").await.len(), left, "{stays}");
+        let held = holders(&coordinator.core, "a").await;
+        assert_eq!(held.len(), left, "{mode:?} {stays}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_that_arrives_when_its_session_has_moved_leaves_the_lock_to_it() {
+    for (mode, scripts, hears) in [
+        (Mode::Exclusive, ["lock_acquire", "lock_undo"], false),
+        (Mode::Read, ["read_acquire", "read_undo"], false),
+        (Mode::Fair, ["fair_acquire", "fair_undo"], true),
+        (Mode::Write, ["write_acquire", "write_undo"], true),
+    ] {
+        let (faults, store) = (Faults::default(), EmbeddedStore::default());
+        if !hears {
+            faults.deafen();
+        }
+        let left = faults.start(config(), &store);
+        let there = Faults::default().start(config(), &store);
+        let opened = open(&left);
+        settle().await;
+        faults.next(scripts[0], Fault::RequestLost);
+        // As long as the session needs to move.
+        for _ in 0..5 {
+            faults.next(scripts[1], Fault::Unavailable);
+        }
+        let own = acquire("a", mode, &in_session(&opened, ""));
+        let attempted = attempt(&left.core, &own, Refusal::Forgotten, None).await;
+        assert!(attempted.is_err());
+        let (id, account) = (opened.stream.id().clone(), Account::default());
+        let resumed = there.resume(account, &id, &opened.resume_token, Resumed::default());
+        let _resumed = resumed.await.unwrap();
+        settle().await;
+        granted(&there, &own).await.take().unwrap();
+        let before = faults.calls(scripts[1]);
+        tokio::time::sleep(SECOND * 5).await;
+        assert_eq!(faults.calls(scripts[1]) > before, !hears, "{mode:?}");
+        assert_eq!(holders(&there.core, "a").await.len(), 1, "{mode:?}");
     }
 }

@@ -257,7 +257,7 @@ impl Core {
             self.scripts.undo_all(members, identity.attempt(), undo)
         };
         // Known by its record.
-        self.until_undone(lease, None, again).await
+        self.until_undone(lease, again).await
     }
 }
 

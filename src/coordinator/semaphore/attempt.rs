@@ -143,7 +143,7 @@ fn undo_attempt(
                 .undo_permits(name.store_key(), taking.identity())
         };
         // Known by the ids of the permits.
-        core.until_undone(lease, None, undo).await;
+        core.until_undone(lease, undo).await;
     })
 }
 
@@ -256,7 +256,7 @@ impl Undo {
             core.scripts
                 .undo_permits(grant.name.store_key(), taking.identity())
         };
-        let undone = core.until_undone(grant.lease, None, undo).await;
+        let undone = core.until_undone(grant.lease, undo).await;
         // A repeat of the request may have taken the grant over; then the session keeps it.
         if let Some(session) = session {
             if undone || taking.record.is_none() {

@@ -246,6 +246,16 @@ impl Session {
         }
     }
 
+    /// An error if no stream serves it here.
+    pub(crate) fn expect_live(&self) -> Result<(), Error> {
+        self.state.lock().live()
+    }
+
+    /// Whether another coordinator may have served it before.
+    pub(crate) fn was_resumed(&self) -> bool {
+        self.generation.load(Ordering::Relaxed) > 0
+    }
+
     /// Counts a wait; the caller supplies the limit.
     pub(crate) fn begin_wait(&self, max: usize) -> Result<(), Error> {
         let mut state = self.state.lock();
