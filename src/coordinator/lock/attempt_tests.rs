@@ -105,15 +105,19 @@ async fn a_busy_lock_shows_until_when_it_is_held() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_a_store_runs_after_its_lease_is_undone_when_the_store_answers() {
-    for (mode, scripts, stays, left) in [
-        (Mode::Exclusive, ["lock_acquire", "lock_undo"], true, 0),
-        (Mode::Exclusive, ["lock_acquire", "lock_undo"], false, 0),
-        (Mode::Fair, ["fair_acquire", "fair_undo"], true, 0),
+    let (exclusive, fair) = (["lock_acquire", "lock_undo"], ["fair_acquire", "fair_undo"]);
+    for (mode, scripts, on_disconnect, stays, left) in [
+        (Mode::Exclusive, exclusive, OnDisconnect::Keep, true, 0),
+        (Mode::Exclusive, exclusive, OnDisconnect::Keep, false, 0),
+        (Mode::Fair, fair, OnDisconnect::Keep, true, 0),
         // The session may come back elsewhere and take the lock again.
-        (Mode::Fair, ["fair_acquire", "fair_undo"], false, 1),
+        (Mode::Fair, fair, OnDisconnect::Keep, false, 1),
+        (Mode::Fair, fair, OnDisconnect::Release, false, 0),
     ] {
         let (faults, coordinator, _store) = start_faulty(config());
-        let opened = open(&coordinator);
+        let (account, name) = (Account::default(), String::new());
+        let opened = coordinator.open(account, None, name, on_disconnect);
+        let opened = opened.unwrap();
         // Frozen for 100 s, with a lease of 30 s. An undo is sent a few times at once, and again
         // when the lease is over, and otherwise each second: 109 times in 100 s.
         faults.next(scripts[0], Fault::RunsAfter(SECOND * 100));
@@ -133,7 +137,7 @@ async fn an_attempt_that_a_store_runs_after_its_lease_is_undone_when_the_store_a
         assert_eq!(held.len(), 1, "{mode:?}: it ran late");
         tokio::time::sleep(SECOND * 3).await;
         let held = holders(&coordinator.core, "a").await;
-        assert_eq!(held.len(), left, "{mode:?} {stays}");
+        assert_eq!(held.len(), left, "{mode:?} {on_disconnect:?} {stays}");
     }
 }
 

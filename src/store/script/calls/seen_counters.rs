@@ -33,7 +33,6 @@ type Hasher = BuildHasherDefault<DefaultHasher>;
 /// compare it with the counter.
 #[derive(Debug)]
 pub(crate) struct SeenCounters {
-    hasher: Hasher,
     places: Box<[Mutex<Option<Seen>>]>,
 }
 
@@ -63,7 +62,6 @@ pub(crate) struct Step {
 impl SeenCounters {
     pub(crate) fn new() -> Self {
         Self {
-            hasher: Hasher::default(),
             places: (0..PLACES).map(|_| Mutex::default()).collect(),
         }
     }
@@ -131,7 +129,7 @@ impl SeenCounters {
     }
 
     fn place(&self, name: &str) -> (u64, &Mutex<Option<Seen>>) {
-        let hash = self.hasher.hash_one(name);
+        let hash = Hasher::default().hash_one(name);
         let at = usize::try_from(hash % PLACES as u64).unwrap_or_default();
         (hash, &self.places[at])
     }
