@@ -134,14 +134,8 @@ async fn renew(scripts: &Scripts, mode: Mode) {
 
 async fn acquire(scripts: &Scripts, hold: Hold<'_>) -> u64 {
     let attempt = Attempt {
-        request_id: None,
-        attempt: "a",
         known_holds: Some(0),
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new("a", 1)
     };
     let acquired = scripts.acquire(hold, LEASE, &attempt, Refusal::Forgotten);
     match acquired.await.unwrap() {

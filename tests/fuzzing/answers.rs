@@ -55,13 +55,7 @@ async fn locks(scripts: &Scripts, mode: Mode) {
     let hold = Hold::new("a", mode, "o");
     let attempt = Attempt {
         request_id: Some("r"),
-        attempt: "t",
-        known_holds: None,
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new("t", 1)
     };
     let renewal = Renewal {
         name: "a".into(),

@@ -348,13 +348,9 @@ impl Prepared {
     fn identity(&self) -> Attempt<'_> {
         Attempt {
             request_id: self.record.as_deref(),
-            attempt: &self.attempt,
             known_holds: self.known_holds,
             serial: self.serial,
-            fresh_serial: self.fresh_serial,
-            note: None,
-            least: None,
-            delay: None,
+            ..Attempt::new(&self.attempt, self.fresh_serial)
         }
     }
 }

@@ -158,13 +158,9 @@ impl Undo {
         }
         let identity = Attempt {
             request_id: record.as_deref(),
-            attempt: &attempt,
             known_holds: Some(known_holds),
             serial: Some(grant.serial),
-            fresh_serial: 0,
-            note: None,
-            least: None,
-            delay: None,
+            ..Attempt::new(&attempt, 0)
         };
         let undone = core.undo(grant.hold(), &identity, grant.lease, None).await;
         // A repeat of the request may have taken the grant over; then this undo must not give it

@@ -55,13 +55,7 @@ async fn token_of(
 ) -> u64 {
     let attempt = Attempt {
         request_id,
-        attempt: "a",
-        known_holds: None,
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new("a", 1)
     };
     match scripts
         .acquire(hold(owner), lease, &attempt, Refusal::Forgotten)
@@ -183,13 +177,7 @@ async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
     let scripts = scripts(&store);
     let attempt = Attempt {
         request_id: Some("r1"),
-        attempt: "a1",
-        known_holds: None,
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new("a1", 1)
     };
     let acquire = || scripts.acquire(hold("x"), secs(300), &attempt, Refusal::Forgotten);
     assert!(granted(&acquire().await, 1, false));

@@ -149,14 +149,8 @@ async fn a_long_record_keeps_the_newest_values() {
         let store = host.start().await;
         let scripts = Scripts::new(store.connect().0, config());
         let attempt = Attempt {
-            request_id: None,
-            attempt: "a",
             known_holds: Some(0),
-            serial: None,
-            fresh_serial: 0,
-            note: None,
-            least: None,
-            delay: None,
+            ..Attempt::new("a", 0)
         };
         let hold = Hold::new("lock", Mode::Fair, "x");
         let taken = scripts.acquire(hold, secs(100), &attempt, Refusal::Forgotten);

@@ -142,14 +142,8 @@ async fn a_step_after_the_store_has_lost_everything_leaves_nothing_for_ever() {
 const OWNER: &str = "6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1:0";
 const COUNTER: &str = "redisson_lock_token:{lock}";
 const ATTEMPT: Attempt<'static> = Attempt {
-    note: None,
-    least: None,
-    delay: None,
-    request_id: None,
-    attempt: "a",
     known_holds: Some(0),
-    serial: None,
-    fresh_serial: 1,
+    ..Attempt::new("a", 1)
 };
 
 /// Without scripts a release is also heard if there was nothing to release: `heard` alone.

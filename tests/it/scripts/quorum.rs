@@ -24,14 +24,8 @@ pub(super) struct Quorum {
 
 pub(super) fn attempt(id: &str) -> Attempt<'_> {
     Attempt {
-        request_id: None,
-        attempt: id,
         known_holds: Some(0),
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new(id, 1)
     }
 }
 

@@ -119,13 +119,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
     let hold = |owner| Hold::new(&name, mode, owner);
     let attempt = |request_id, attempt| Attempt {
         request_id,
-        attempt,
-        known_holds: None,
-        serial: None,
-        fresh_serial: 7,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new(attempt, 7)
     };
     for round in ["1", "2"] {
         let (by_request, plain) = (attempt(Some(round), round), attempt(None, "a"));

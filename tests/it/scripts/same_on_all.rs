@@ -93,13 +93,8 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
     let known_holds = random.random_ratio(1, 3).then(|| random.random_range(0..3));
     let attempt = Attempt {
         request_id,
-        attempt: pick(&ATTEMPTS, random),
         known_holds,
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new(pick(&ATTEMPTS, random), 1)
     };
     let hold = Hold::new(name, mode(name, random), owner);
     match random.random_range(0..12) {

@@ -197,13 +197,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
     let lease = Duration::from_secs(100);
     let attempt = Attempt {
         request_id: Some(id),
-        attempt: "a",
-        known_holds: None,
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new("a", 1)
     };
     for _ in 0..2 {
         let acquired = scripts

@@ -145,14 +145,8 @@ async fn use_one(scripts: &Scripts, number: u64, random: &mut StdRng) {
     let owners = [0, 1].map(|owner| format!("6fa459ea-ee8a-3ca4-894e-{number:012}:{owner}"));
     let hold = |owner: usize| Hold::new(name, Mode::Exclusive, owners[owner].as_str());
     let attempt = Attempt {
-        request_id: None,
-        attempt: "a",
         known_holds: Some(0),
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
+        ..Attempt::new("a", 1)
     };
     let acquired = scripts.acquire(hold(0), secs(30), &attempt, Refusal::Forgotten);
     let pause = millis(random.random_range(0..4));

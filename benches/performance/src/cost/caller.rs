@@ -144,14 +144,9 @@ impl Caller {
     /// An attempt of an owner with so many holds.
     pub(super) fn attempt(&self, known: u32) -> Attempt<'static> {
         Attempt {
-            request_id: None,
-            attempt: ATTEMPT,
             known_holds: Some(known),
             serial: (known > 0).then_some(self.serial),
-            fresh_serial: 1_000_000_000_000_000,
-            note: None,
-            least: None,
-            delay: None,
+            ..Attempt::new(ATTEMPT, 1_000_000_000_000_000)
         }
     }
 

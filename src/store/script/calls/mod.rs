@@ -1,5 +1,6 @@
 //! One function per script that every store of a quorum runs too: typed arguments, typed replies.
 
+mod attempt;
 pub(super) mod encoding;
 mod ended;
 mod fleet;
@@ -22,6 +23,7 @@ mod verbs;
 mod vote;
 mod waits;
 
+pub use attempt::Attempt;
 pub use encoding::wakes;
 pub use fleet::OtherCoordinators;
 pub use force::{Forced, ForcedRecord};
@@ -31,7 +33,7 @@ pub(super) use hold::{acquire_keys, fair_keys, give_back_keys};
 pub use holders::ToHolders;
 pub(super) use host_scripts::HostScripts;
 pub use inspect::{Holder, Inspected};
-pub use lock::{Acquired, Attempt, Refusal, Released};
+pub use lock::{Acquired, Refusal, Released};
 pub use moved::Moved;
 pub use names::NameKind;
 pub use note::Note;

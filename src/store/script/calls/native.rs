@@ -22,10 +22,11 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
+    attempt::Attempt,
     encoding::{WAKE_ONE, integer, millis, number, unsigned},
     hold::{Hold, Mode},
     host_scripts::HostScripts,
-    lock::{Acquired, Attempt, Released},
+    lock::{Acquired, Released},
     seen_counters::Step,
 };
 use crate::{

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use super::{
+    attempt::Attempt,
     encoding::{DONE, NOT_DONE, WAKE_NOBODY, millis, number, refusal, unsigned},
     hold::{Hold, Mode},
     host_scripts::HostScripts,
-    lock::Attempt,
 };
 use crate::script::{CallError, catalog, keys};
 

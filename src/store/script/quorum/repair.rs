@@ -78,13 +78,9 @@ impl OwnAttempt {
     fn get(&self) -> Attempt<'_> {
         Attempt {
             request_id: self.request_id.as_deref(),
-            attempt: &self.attempt,
             known_holds: self.known_holds,
             serial: self.serial,
-            fresh_serial: 0,
-            note: None,
-            least: None,
-            delay: None,
+            ..Attempt::new(&self.attempt, 0)
         }
     }
 }

@@ -271,16 +271,7 @@ fn hold(mode: Mode) -> Hold<'static> {
 }
 
 fn attempt() -> Attempt<'static> {
-    Attempt {
-        request_id: None,
-        attempt: "a",
-        known_holds: None,
-        serial: None,
-        fresh_serial: 1,
-        note: None,
-        least: None,
-        delay: None,
-    }
+    Attempt::new("a", 1)
 }
 
 fn permit_attempt(ids: &[PermitId]) -> PermitAttempt<'_> {

@@ -99,13 +99,7 @@ async fn ask_all(scripts: &Scripts) {
         for request_id in [Some("r"), None] {
             let attempt = Attempt {
                 request_id,
-                attempt: "a",
-                known_holds: None,
-                serial: None,
-                fresh_serial: 1,
-                note: None,
-                least: None,
-                delay: None,
+                ..Attempt::new("a", 1)
             };
             let _ = scripts
                 .acquire(hold, secs(60), &attempt, Refusal::Recorded)
