@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use lockkeeper_store::script::{Attempt, CallError, Hold};
 use tokio::{task::JoinHandle, time::Instant};
 
-use crate::{core::Core, error::Error, session::session::Session};
+use crate::{core::Core, error::Error, session::session::Session, types::OnDisconnect};
 
 /// The first pause before an undo or a release is sent again; [`RETRY_MAX`] is the longest.
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -28,14 +28,27 @@ pub(crate) fn expect_valid(safe_until: Instant) -> Result<(), Error> {
     Ok(())
 }
 
+/// Makes the call of an undo. `only_while`: a session that may have taken the same lock elsewhere
+/// since, if the store would not tell that hold from this one. The undo pauses while that session
+/// has no stream here, and is given up when it ends here: then the lease ends the hold.
+pub(crate) async fn undo_while(
+    only_while: Option<&Session>,
+    undo: impl Future<Output = Result<bool, CallError>>,
+) -> Result<bool, CallError> {
+    // A session that releases its locks when its stream breaks is resumed nowhere else.
+    let may_move = only_while.filter(|it| it.on_disconnect == OnDisconnect::Keep);
+    match may_move.map_or(Ok(()), Session::expect_live) {
+        Ok(()) => undo.await,
+        Err(Error::SessionDetached) => Err(CallError::Unavailable("detached".to_owned())),
+        Err(_) => Ok(false),
+    }
+}
+
 // === impl Core ===
 
 impl Core {
     /// Undoes an attempt, and repeats until the store answers. True if a hold was taken back.
-    ///
-    /// `only_while`: a session that may have taken the same lock elsewhere since, if the store
-    /// would not tell that hold from this one. The undo pauses while that session has no stream
-    /// here, and is given up when it ends here: then the lease ends the hold.
+    /// `only_while`: as in [`undo_while`].
     pub(crate) async fn undo(
         &self,
         hold: Hold<'_>,
@@ -43,13 +56,7 @@ impl Core {
         lease: Duration,
         only_while: Option<&Session>,
     ) -> bool {
-        let undo = || async {
-            match only_while.map_or(Ok(()), Session::expect_live) {
-                Ok(()) => self.scripts.undo(hold, attempt).await,
-                Err(Error::SessionDetached) => Err(CallError::Unavailable("detached".to_owned())),
-                Err(_) => Ok(false),
-            }
-        };
+        let undo = || undo_while(only_while, self.scripts.undo(hold, attempt));
         self.until_undone(lease, undo).await
     }
 

@@ -180,9 +180,7 @@ fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> Join
             ..prepared.identity()
         };
         let session = prepared.session.as_deref();
-        // A session that releases its locks when its stream breaks is resumed nowhere else.
-        let may_move = session.filter(|it| it.on_disconnect == OnDisconnect::Keep);
-        let only_while = may_move.filter(|_| !prepared.is_told_apart(&request));
+        let only_while = session.filter(|_| !prepared.is_told_apart(&request));
         let hold = prepared.hold(&request);
         core.undo(hold, &identity, prepared.lease, only_while).await;
         drop(prepared.owner_lock);

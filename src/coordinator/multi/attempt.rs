@@ -115,12 +115,19 @@ fn undo_attempt(core: &Arc<Core>, prepared: Prepared) -> JoinHandle<()> {
     core.tasks.clone().spawn("undo", async move {
         let Prepared {
             identity,
-            known,
+            mut known,
+            session,
             owner_locks,
             lease,
             ..
         } = prepared;
-        core.undo_all(&identity, &known, |_| true, lease).await;
+        let adds_holds = known.iter().any(|it| it.holds > Some(0));
+        // Without its record it did not run, and the session may have moved and have these holds.
+        known.iter_mut().for_each(|it| it.holds = None);
+        let only_while = session.as_deref().filter(|_| adds_holds);
+        let undo = |_| true;
+        core.undo_all(&identity, &known, undo, lease, only_while)
+            .await;
         drop(owner_locks);
     })
 }

@@ -1,11 +1,12 @@
-use lockkeeper_store::script::Mode;
+use lockkeeper_access::Account;
+use lockkeeper_store::{host::embedded::EmbeddedStore, script::Mode};
 
 use super::*;
 use crate::{
     coordinator::Coordinator,
     testing::{
-        acquire_all, config, granted_all, in_session, open, owner, request_id, settle, start,
-        start_faulty,
+        Fault, Faults, SECOND, acquire_all, config, granted_all, holders, in_session, named, open,
+        owner, request_id, settle, start, start_faulty,
     },
 };
 
@@ -42,4 +43,56 @@ async fn the_answer_to_a_repeat_is_no_new_grant() {
     assert_eq!(names.map(|it| it.to_string()), ["a", "b"]);
     take(&coordinator, &request).await;
     assert!(told.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_that_arrives_when_its_session_has_moved_leaves_the_locks_to_it() {
+    let ran = Fault::RunsAfter(Duration::ZERO);
+    // The owner's holds before the attempt, what becomes of it, and whether the coordinator hears
+    // that the session has moved.
+    for (before, fault, hears) in [
+        (0, Fault::RequestLost, false),
+        (1, Fault::RequestLost, false),
+        (0, ran, false),
+        (1, ran, true),
+    ] {
+        let (faults, store) = (Faults::default(), EmbeddedStore::default());
+        if !hears {
+            faults.deafen();
+        }
+        let left = faults.start(config(), &store);
+        let there = Faults::default().start(config(), &store);
+        let opened = open(&left);
+        settle().await;
+        let own = acquire_all(&BOTH, &in_session(&opened, ""));
+        let mut held = Vec::new();
+        for _ in 0..before {
+            held = granted_all(&left, &own).await.take().unwrap();
+        }
+        faults.next("multi_acquire", fault);
+        // As long as the session needs to move.
+        for _ in 0..5 {
+            faults.next("multi_undo", Fault::Unavailable);
+        }
+        let attempted = attempt_all(&left.core, &own, Refusal::Forgotten).await;
+        assert!(attempted.is_err());
+        let (id, account) = (opened.stream.id().clone(), Account::default());
+        let held: Vec<_> = held.iter().collect();
+        let resumed = there.resume(account, &id, &opened.resume_token, named(&held));
+        let _resumed = resumed.await.unwrap();
+        settle().await;
+        let again = attempt_all(&there.core, &own, Refusal::Forgotten).await;
+        // What an attempt left behind is nobody's.
+        let is_granted = match again.unwrap() {
+            AttemptedAll::Granted(delivery) => delivery.take().is_ok(),
+            AttemptedAll::Busy { .. } => false,
+        };
+        tokio::time::sleep(SECOND * 5).await;
+        let holds = before + u32::from(is_granted);
+        for (of, _) in BOTH {
+            let seen = holders(&there.core, of).await;
+            let count: u32 = seen.iter().map(|(_, holds)| holds).sum();
+            assert_eq!(count, holds, "{before} {fault:?} {hears}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use crate::{
     lock::delivery::{Delivery, holds_without},
     multi::identity::{Identity, Known},
     owner_lock::OwnerLock,
+    repeat::undo_while,
     session::{held::Lost, session::Session},
     types::{Grant, GrantKey, HolderKnown, LockName},
 };
@@ -187,7 +188,13 @@ impl UndoAll {
         let lease = grants.iter().map(|(grant, _)| grant.lease).max();
         let lease = lease.unwrap_or_default();
         let undone = core
-            .undo_all(&identity, &known, |which| left[which].is_some(), lease)
+            .undo_all(
+                &identity,
+                &known,
+                |which| left[which].is_some(),
+                lease,
+                None,
+            )
             .await;
         // A repeat of the request may have taken the grants over; then this undo must not give them
         // back.
@@ -237,13 +244,14 @@ impl Core {
     }
 
     /// Undoes an attempt on the locks that `undo` selects, and repeats until the store answers.
-    /// True if it is undone.
+    /// True if it is undone. `only_while`: as in [`undo_while`].
     pub(crate) async fn undo_all(
         &self,
         identity: &Identity,
         known: &[Known],
         undo: impl Fn(usize) -> bool + Send + Copy,
         lease: Duration,
+        only_while: Option<&Session>,
     ) -> bool {
         let mut members = identity.members(known);
         if !identity.has_own_record() {
@@ -254,7 +262,8 @@ impl Core {
         }
         let again = || {
             let members = identity.script_members(&members);
-            self.scripts.undo_all(members, identity.attempt(), undo)
+            let undone = self.scripts.undo_all(members, identity.attempt(), undo);
+            undo_while(only_while, undone)
         };
         // Known by its record.
         self.until_undone(lease, again).await

@@ -127,7 +127,9 @@ async fn without_its_record_an_undo_takes_back_only_what_no_repeat_can_have_take
             serial: None,
         };
         let (core, known) = (&coordinator.core, [known; 2]);
-        let undone = core.undo_all(&identity, &known, |_| true, SECOND).await;
+        let undone = core
+            .undo_all(&identity, &known, |_| true, SECOND, None)
+            .await;
         assert_eq!(undone, is_undone, "{record}");
         assert_eq!(are_held(&coordinator).await, !is_undone, "{record}");
     }

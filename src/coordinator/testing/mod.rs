@@ -32,6 +32,7 @@ pub(crate) use self::{
         acquire, acquire_all, granted, granted_all, holders, in_session, locks, open, owner,
         request_id, settle,
     },
+    resumed::named,
 };
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

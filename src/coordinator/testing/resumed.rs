@@ -36,7 +36,8 @@ async fn holding(of: &str, mode: Mode, text: Option<&str>) -> (Faults, Coordinat
     (faults, coordinator, opened, grant)
 }
 
-fn named(grants: &[&Grant]) -> Resumed {
+/// What a client that holds these grants names.
+pub(crate) fn named(grants: &[&Grant]) -> Resumed {
     let locks = grants.iter().map(|grant| ResumedGrant {
         name: grant.name.clone(),
         mode: grant.mode,
