@@ -1,11 +1,15 @@
 //! How messages become bytes: as tonic does by itself, but with buffers as large as our messages
-//! are. Its own are 8 kB for each call, and a call that waits keeps one of them.
+//! are, and with fewer steps. Its own buffers are 8 kB for each call, and a call that waits keeps
+//! one of them.
 
 use std::{any::TypeId, marker::PhantomData};
 
-use prost::Message;
-use tonic::codec::{BufferSettings, Codec};
-use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+use prost::{Message, bytes::BufMut as _};
+use tonic::{
+    Status,
+    codec::{BufferSettings, Codec, EncodeBuf, Encoder},
+};
+use tonic_prost::{ProstCodec, ProstDecoder};
 
 use crate::pb;
 
@@ -22,6 +26,13 @@ const YIELD_BYTES: usize = 32 * 1024;
 #[derive(Debug)]
 pub struct SizedCodec<T, U>(PhantomData<(T, U)>);
 
+/// Encodes a message in one piece. Prost writes it in many, byte by byte, and for a buffer that
+/// grows each of them is a call.
+#[derive(Debug)]
+pub struct SizedEncoder<T>(PhantomData<T>);
+
+// === impl SizedCodec ===
+
 impl<T, U> Default for SizedCodec<T, U> {
     fn default() -> Self {
         Self(PhantomData)
@@ -35,15 +46,41 @@ where
 {
     type Encode = T;
     type Decode = U;
-    type Encoder = ProstEncoder<T>;
+    type Encoder = SizedEncoder<T>;
     type Decoder = ProstDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        ProstCodec::<T, U>::raw_encoder(buffers::<T>())
+        SizedEncoder(PhantomData)
     }
 
     fn decoder(&mut self) -> Self::Decoder {
         ProstCodec::<T, U>::raw_decoder(buffers::<U>())
+    }
+}
+
+// === impl SizedEncoder ===
+
+impl<T: Message + 'static> Encoder for SizedEncoder<T> {
+    type Item = T;
+    type Error = Status;
+
+    fn encode(&mut self, message: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        let mut short = [0; MESSAGE_BYTES];
+        let mut room = &mut short[..];
+        if message.encode(&mut room).is_ok() {
+            let used = MESSAGE_BYTES - room.len();
+            buffer.put_slice(&short[..used]);
+        } else {
+            let mut long = vec![0; message.encoded_len()];
+            let error = message.encode(&mut &mut long[..]).err();
+            debug_assert_eq!(error, None, "it has the room that it says it needs");
+            buffer.put_slice(&long);
+        }
+        Ok(())
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers::<T>()
     }
 }
 

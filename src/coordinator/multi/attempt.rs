@@ -123,7 +123,9 @@ fn undo_attempt(core: &Arc<Core>, prepared: Prepared) -> JoinHandle<()> {
         } = prepared;
         let adds_holds = known.iter().any(|it| it.holds > Some(0));
         // Without its record it did not run, and the session may have moved and have these holds.
-        known.iter_mut().for_each(|it| it.holds = None);
+        for lock in &mut known {
+            lock.holds = None;
+        }
         let only_while = session.as_deref().filter(|_| adds_holds);
         let undo = |_| true;
         core.undo_all(&identity, &known, undo, lease, only_while)

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use foldhash::fast::RandomState;
 use lockkeeper_access::{Account, Quota};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
@@ -25,7 +26,7 @@ const ROOM_KEPT: usize = 1024;
 /// The session registry.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    by_id: RwLock<HashMap<SessionId, Arc<Session>>>,
+    by_id: RwLock<HashMap<SessionId, Arc<Session>, RandomState>>,
     max: usize,
     /// The last sweep.
     swept: Mutex<Option<Instant>>,

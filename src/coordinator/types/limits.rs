@@ -78,11 +78,17 @@ pub(crate) fn over(text: &str, bytes_max: usize) -> Option<String> {
             "must not be longer than {bytes_max} bytes, has {}",
             text.len()
         ))
-    } else if text.chars().any(is_hidden) {
+    } else if !is_printable_ascii(text) && text.chars().any(is_hidden) {
         Some("must not contain control or format characters".to_owned())
     } else {
         None
     }
+}
+
+/// Without a branch for each byte, so that many are looked at in one step.
+fn is_printable_ascii(text: &str) -> bool {
+    let odd = |any, byte: u8| any | !(b' '..=b'~').contains(&byte);
+    !text.bytes().fold(false, odd)
 }
 
 /// Whether a character is not seen itself but changes how others are: the control characters, and

@@ -36,13 +36,14 @@ impl LockName {
             return refuse(why);
         }
         let prefix = &limits.key_prefix;
-        // A reserved prefix stays reserved, whether or not another prefix precedes it.
-        let in_store: Arc<str> = if prefix.is_empty() {
-            name.into()
+        let (in_store, reserved) = if prefix.is_empty() {
+            (Arc::from(name), None)
         } else {
-            [prefix, name].concat().into()
+            // A reserved prefix stays reserved, whether or not another prefix precedes it.
+            let in_store = [prefix, name].concat();
+            (in_store.into(), keys::refuse_reserved(name))
         };
-        if let Some(why) = keys::refuse(&in_store).or_else(|| keys::refuse_reserved(name)) {
+        if let Some(why) = keys::refuse(&in_store).or(reserved) {
             return refuse(why.to_owned());
         }
         Ok(Self {

@@ -5,18 +5,19 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-/// Names that start so are keys of the layout itself, Redisson's or ours.
-const RESERVED_PREFIXES: [&str; 10] = [
-    "lockkeeper_",
-    "redisson_countdownlatch__channel__",
-    "redisson_lock__channel:",
-    "redisson_lock_queue:",
-    "redisson_lock_timeout:",
-    "redisson_lock_token:",
-    "redisson_rwlock:",
-    "redisson_sc:",
-    "redisson_sortedset_lock:",
-    "redisson_unlock_latch:",
+/// Names that start so are keys of the layout itself, ours or Redisson's.
+const OUR_PREFIX: &str = "lockkeeper_";
+const REDISSON_PREFIX: &str = "redisson_";
+const REDISSON_KINDS: [&str; 9] = [
+    "countdownlatch__channel__",
+    "lock__channel:",
+    "lock_queue:",
+    "lock_timeout:",
+    "lock_token:",
+    "rwlock:",
+    "sc:",
+    "sortedset_lock:",
+    "unlock_latch:",
 ];
 
 /// What the key of a semaphore's leases ends in, and what the key of a read hold contains.
@@ -252,7 +253,11 @@ pub fn replicated(prefix: &str) -> String {
 /// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its
 /// channel into different slots of a cluster.
 pub fn refuse(name: &str) -> Option<&'static str> {
-    if let Some(why) = refuse_reserved(name).or_else(|| refuse_alias(name)) {
+    let why = refuse_reserved(name);
+    if why.is_some() || !name.contains(['{', '}']) {
+        return why;
+    }
+    if let Some(why) = refuse_alias(name) {
         return Some(why);
     }
     let mut depth = 0_usize;
@@ -277,9 +282,9 @@ pub fn refuse(name: &str) -> Option<&'static str> {
 
 /// Why the beginning of a name cannot be used, if so.
 pub fn refuse_reserved(name: &str) -> Option<&'static str> {
-    let is_reserved = RESERVED_PREFIXES
-        .iter()
-        .any(|prefix| name.starts_with(prefix));
+    let is_redissons = |rest: &str| REDISSON_KINDS.iter().any(|kind| rest.starts_with(kind));
+    let is_reserved = name.starts_with(OUR_PREFIX)
+        || name.strip_prefix(REDISSON_PREFIX).is_some_and(is_redissons);
     is_reserved.then_some("starts with a prefix that is reserved for the lock's own keys")
 }
 

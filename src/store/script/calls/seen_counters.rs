@@ -1,12 +1,10 @@
 //! What this process has seen of fencing counters: enough to make the next token of a name without
 //! asking the store for its counter and its time.
 
-use std::{
-    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
-    time::Duration,
-};
+use std::{hash::BuildHasher as _, time::Duration};
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -24,10 +22,6 @@ const COUNTERS_END: u64 = (1 << 53) - 1;
 
 /// Names that are remembered. Two that share a place push each other out.
 const PLACES: usize = 4096;
-
-/// Without a random key, so that the simulation can repeat a history. An attacker gains nothing: a
-/// name that is pushed out costs the store a little more.
-type Hasher = BuildHasherDefault<DefaultHasher>;
 
 /// Counters that were seen of late. What it says is never wrong about a token, because scripts
 /// compare it with the counter.
@@ -129,7 +123,9 @@ impl SeenCounters {
     }
 
     fn place(&self, name: &str) -> (u64, &Mutex<Option<Seen>>) {
-        let hash = Hasher::default().hash_one(name);
+        // Without a random key, so that the simulation can repeat a history. An attacker gains
+        // nothing: a name that is pushed out costs the store a little more.
+        let hash = FixedState::default().hash_one(name);
         let at = usize::try_from(hash % PLACES as u64).unwrap_or_default();
         (hash, &self.places[at])
     }
