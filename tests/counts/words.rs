@@ -50,7 +50,9 @@ async fn words_and_bytes_of_the_most_frequent_calls() {
     }
     let hold = Hold::new("hot", Mode::Exclusive, OWNER);
     let serial = acquire(&scripts, hold).await;
-    let outcome = scripts.hand_over(hold, Some(serial), NEXT, LEASE).await;
+    let outcome = scripts
+        .hand_over(hold, Some(serial), (NEXT, LEASE), &Attempt::new("a", 1))
+        .await;
     assert!(matches!(outcome.unwrap(), HandOver::Done(_)));
     renew(&scripts, Mode::Exclusive).await;
     renew(&scripts, Mode::Read).await;

@@ -30,12 +30,32 @@ fn calls_of(faults: &Faults) -> [usize; 3] {
     ["lock_hand_on", "lock_release", "lock_acquire"].map(|script| faults.calls(script))
 }
 
+/// Calls by an owner that is made for it, by an owner of its own, and with a request id, by turns.
+fn asking(number: usize, request: pb::AcquireRequest) -> pb::AcquireRequest {
+    match number % 3 {
+        0 => request,
+        1 => pb::AcquireRequest {
+            owner: format!("owner-{number}"),
+            ..request
+        },
+        _ => pb::AcquireRequest {
+            request_id: format!("request-{number}"),
+            ..request
+        },
+    }
+}
+
 /// Calls that wait behind a holder, in the order in which they came.
-async fn line_up(world: &World, client: &mut Client) -> Vec<Call> {
+async fn line_up(
+    world: &World,
+    client: &mut Client,
+    asking: fn(usize, pb::AcquireRequest) -> pb::AcquireRequest,
+) -> Vec<Call> {
     client.try_acquire("a", "holder", secs(3600)).await.unwrap();
     let mut calls = Vec::new();
-    for _ in 0..WAITERS {
-        calls.push(client.waits(acquire_request("a", "")).await);
+    for number in 0..WAITERS {
+        let request = asking(number, acquire_request("a", ""));
+        calls.push(client.waits(request).await);
     }
     world.until_waiting(0, WAITERS).await;
     calls
@@ -51,7 +71,7 @@ async fn hand_over(client: &mut Client, owner: &str, next: &mut Call) -> pb::Gra
 async fn whoever_comes_behind_others_stands_in_line_without_asking_the_store() {
     let (faults, world) = distant();
     let mut client = world.client(0).await;
-    let _calls = line_up(&world, &mut client).await;
+    let _calls = line_up(&world, &mut client, |_, request| request).await;
     // The holder, the first who waits, and that one again when it is subscribed.
     assert!(faults.calls("lock_acquire") <= 3, "{faults:?}");
 }
@@ -60,7 +80,7 @@ async fn whoever_comes_behind_others_stands_in_line_without_asking_the_store() {
 async fn a_hand_over_is_one_call_however_many_wait_and_now_and_then_the_turn_of_others() {
     let (faults, world) = distant();
     let mut client = world.client(0).await;
-    let mut calls = line_up(&world, &mut client).await;
+    let mut calls = line_up(&world, &mut client, asking).await;
     // The attempt of the first, which it makes when it is subscribed, may still be under way.
     let first = hand_over(&mut client, "holder", &mut calls[0]).await;
     // From here on it takes no time; and after a turn of others.
@@ -90,7 +110,7 @@ async fn a_lock_that_is_held_for_longer_is_free_in_between_most_of_the_time() {
     const HELD_FOR: Duration = millis(10);
     let (faults, world) = distant();
     let mut client = world.client(0).await;
-    let mut calls = line_up(&world, &mut client).await;
+    let mut calls = line_up(&world, &mut client, asking).await;
     let mut owner = hand_over(&mut client, "holder", &mut calls[0]).await.owner;
     let before = calls_of(&faults);
     for next in calls.iter_mut().skip(1).take(HAND_OVERS) {
@@ -112,7 +132,7 @@ async fn a_lock_that_is_held_for_longer_is_free_in_between_most_of_the_time() {
 async fn a_release_that_gives_nothing_back_leaves_those_who_wait_as_they_were() {
     let (faults, world) = distant();
     let mut client = world.client(0).await;
-    let mut calls = line_up(&world, &mut client).await;
+    let mut calls = line_up(&world, &mut client, asking).await;
     for _ in 0..3 {
         client.release("a", "somebody").await.unwrap_err();
     }
@@ -127,7 +147,7 @@ async fn a_release_that_gives_nothing_back_leaves_those_who_wait_as_they_were() 
 async fn a_release_whose_answer_is_lost_hands_the_lock_on_at_once() {
     let (faults, world) = distant();
     let mut client = world.client(0).await;
-    let mut calls = line_up(&world, &mut client).await;
+    let mut calls = line_up(&world, &mut client, |_, request| request).await;
     faults.lose_answers("lock_release", 1);
     let begun = tokio::time::Instant::now();
     client.release("a", "holder").await.unwrap_err();
@@ -141,7 +161,7 @@ async fn a_release_whose_answer_is_lost_hands_the_lock_on_at_once() {
 async fn a_hand_over_whose_answer_is_lost_is_undone_and_nobody_waits_for_a_poll() {
     let (faults, world) = distant();
     let mut client = world.client(0).await;
-    let mut calls = line_up(&world, &mut client).await;
+    let mut calls = line_up(&world, &mut client, asking).await;
     let first = hand_over(&mut client, "holder", &mut calls[0]).await;
     faults.lose_answers("lock_hand_on", 1);
     let begun = tokio::time::Instant::now();
@@ -157,7 +177,7 @@ async fn a_hand_over_whose_answer_is_lost_is_undone_and_nobody_waits_for_a_poll(
 async fn a_hand_over_that_does_not_reach_the_store_leaves_the_lock_with_its_holder() {
     let (faults, world) = distant();
     let mut client = world.client(0).await;
-    let mut calls = line_up(&world, &mut client).await;
+    let mut calls = line_up(&world, &mut client, asking).await;
     let first = hand_over(&mut client, "holder", &mut calls[0]).await;
     faults.set_unavailable(true);
     let refused = client.release("a", &first.owner).await.unwrap_err();
@@ -242,7 +262,8 @@ async fn line_up_fairly(world: &World, clients: &mut [&mut Client]) -> Vec<Call>
     let mut calls = Vec::new();
     for at in 0..WAITERS {
         let of = at % clients.len();
-        calls.push(clients[of].waits(wait("a", "", LockMode::Fair)).await);
+        let request = asking(at, wait("a", "", LockMode::Fair));
+        calls.push(clients[of].waits(request).await);
         world.until_waiting(of, at / clients.len() + 1).await;
     }
     // Their attempts, which they make when they are subscribed, are over.
@@ -265,7 +286,7 @@ async fn line_up_behind_a_writer(
     assert!(client.try_with(first).await.unwrap().acquired);
     let mut calls = Vec::new();
     for (at, mode) in modes.iter().enumerate() {
-        calls.push(client.waits(wait("a", "", *mode)).await);
+        calls.push(client.waits(asking(at, wait("a", "", *mode))).await);
         world.until_waiting(0, at + 1).await;
     }
     // Their attempts, which they make when they are subscribed, are over.

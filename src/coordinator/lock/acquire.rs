@@ -130,8 +130,7 @@ fn queue_up<'a, P: Progress>(
     if request.end_on_deadlock {
         place.end_on_deadlock();
     }
-    let is_plain = request.request_id.is_none() && request.is_bare();
-    if is_plain && request.owner.holds_are_known() {
+    if request.is_bare() {
         place.take_offers();
     }
     let holder = || place.standing().holder;

@@ -139,19 +139,20 @@ async fn ask(
     refusal: Refusal,
     giver: Option<Giver<'_>>,
 ) -> Result<Acquired, CallError> {
-    let is_plain = prepared.is_plain() && request.is_bare();
     let (field, lease) = (prepared.field.as_deref(), prepared.lease);
+    let identity = prepared.identity();
     match giver {
         // Boxed, so that other attempts do not carry it.
-        Some(Giver::Line(place)) if is_plain => {
-            let taken_over = Box::pin(place.take_over(scripts, field, lease));
+        Some(Giver::Line(place)) if prepared.may_take_over(request) => {
+            let taken_over = Box::pin(place.take_over(scripts, field, lease, &identity));
             if let Some(reply) = taken_over.await {
                 return reply;
             }
         }
         Some(Giver::Holder(hold, token)) => {
             let next = field.unwrap_or_else(|| request.owner.field());
-            let claimed = Box::pin(scripts.hand_over(hold, Some(token), next, lease));
+            let claimed = scripts.hand_over(hold, Some(token), (next, lease), &identity);
+            let claimed = Box::pin(claimed);
             return Ok(match claimed.await? {
                 HandOver::Done(token) => Acquired::first(token, lease),
                 HandOver::NotFirst | HandOver::Refused => Acquired::nothing_known(),
@@ -164,7 +165,7 @@ async fn ask(
         note: request.note.as_deref(),
         least: request.hold_at_least.as_deref().map(|it| it.get()),
         delay: request.lock_delay.as_deref().map(|it| it.get()),
-        ..prepared.identity()
+        ..identity
     };
     let acquired = scripts.acquire(hold, prepared.lease, &identity, refusal);
     acquired.await
@@ -321,9 +322,10 @@ impl Prepared {
         self.known_holds == Some(0)
     }
 
-    /// Whether it is a first hold that needs no lookup and no record.
-    fn is_plain(&self) -> bool {
-        self.is_first() && self.record.is_none()
+    /// Whether another owner may hand its last hold over: to an owner that has none. One whose holds
+    /// are unknown has none either then, because the other has the lock alone.
+    fn may_take_over(&self, request: &Acquire) -> bool {
+        self.known_holds.unwrap_or_default() == 0 && request.is_bare()
     }
 
     /// Whether the store tells the hold of this attempt from one that its session may have taken

@@ -164,12 +164,6 @@ impl Owner {
         self.made
     }
 
-    /// Whether the coordinator knows all holds of the owner: they are all in its session, or the
-    /// owner was just made.
-    pub(crate) fn holds_are_known(&self) -> bool {
-        self.session.is_some() || self.made
-    }
-
     /// `mode` is a field of Redisson's read/write lock, and `:write` marks its writers.
     fn check(label: &str, limits: &Limits) -> Result<Arc<str>, Invalid> {
         if let Some(why) = over(label, limits.owner_bytes_max) {

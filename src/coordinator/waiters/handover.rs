@@ -37,7 +37,9 @@
 use std::{future::Future, sync::Arc, task::Poll, time::Duration};
 
 use futures::poll;
-use lockkeeper_store::script::{Acquired, CallError, HandOver, Mode, Released, Scripts, keys};
+use lockkeeper_store::script::{
+    Acquired, Attempt, CallError, HandOver, Mode, Released, Scripts, keys,
+};
 use tokio::{sync::oneshot, task::yield_now, time::Instant};
 use tracing::Span;
 
@@ -330,6 +332,7 @@ impl QueueTicket {
         scripts: &Scripts,
         next_field: Option<&str>,
         lease: Duration,
+        attempt: &Attempt<'_>,
     ) -> Option<Result<Acquired, CallError>> {
         let Offer {
             owner,
@@ -346,7 +349,9 @@ impl QueueTicket {
         let Goal::Lock(mode) = *goal else { return None };
         let hold = hold_of(name, mode, &owner, field.as_deref());
         let next = next_field.unwrap_or_else(|| next.field());
-        let outcome = scripts.hand_over(hold, serial, next, lease).await;
+        let outcome = scripts
+            .hand_over(hold, serial, (next, lease), attempt)
+            .await;
         let (released, acquired) = match outcome {
             Ok(HandOver::Done(token)) => {
                 let released = Released::Done {

@@ -32,7 +32,7 @@ pub(crate) struct Waiter {
     pub(crate) goal: Goal,
     pub(crate) since: Instant,
     pub(crate) head: AtomicBool,
-    /// Nothing has to be looked up before its attempt can get the lock.
+    /// It says nothing of the hold that it waits for, so the lock can be handed over to it.
     pub(crate) takes_offers: AtomicBool,
     /// Its caller wants it to end if it is part of a deadlock.
     pub(crate) ends_on_deadlock: AtomicBool,

@@ -53,3 +53,18 @@ pub struct Config {
     /// possible. The owner's field then names the grant.
     pub native_commands: bool,
 }
+
+// === impl Config ===
+
+impl Config {
+    /// How long the record with this id of an attempt is kept. One that only an undo will look for
+    /// is not needed for longer than the lease.
+    pub(crate) fn record_retention(&self, id: &str, attempt: &str, lease: Duration) -> Duration {
+        let retention = self.request_retention;
+        if id == attempt {
+            retention.min(lease)
+        } else {
+            retention
+        }
+    }
+}

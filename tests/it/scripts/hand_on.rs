@@ -8,6 +8,7 @@ async fn hand_on() {
     check(SEEN).await;
     check(FAIR).await;
     check(WRITE).await;
+    check(RECORDED).await;
 }
 
 const ROWS: &[Row] = &[
@@ -253,5 +254,67 @@ const WRITE: &[Row] = &[
          hand_on x y 200s mode=write serial=T1 => T2
          hand_on x z 200s mode=write serial=T1 => nothing
          state => lock{mode=write y:write=1}/200s counter=T2/1000s",
+    ),
+];
+
+/// The next owner's attempt has a request id, or a record that only an undo will look for.
+const RECORDED: &[Row] = &[
+    (
+        "the grant is recorded, so a repeat finds it",
+        "acquire x 100s
+         hand_on x y 200s request=r1 attempt=a1 => T2
+         state
+          => lock{y=1}/200s counter=T2/1000s
+          + record:r1{op=acquire owner=y attempt=a1 answer=T2}/600s
+         acquire y 300s request=r1 attempt=a2 => repeated 1 T2 200s",
+    ),
+    (
+        "and so does an undo",
+        "acquire x 100s
+         hand_on x y 200s serial=T1 request=a1 attempt=a1 => T2
+         undo y request=a1 attempt=a1 => true
+         heard => 0
+         undo y request=a1 attempt=a1 => false
+         state => counter=T2/1000s",
+    ),
+    (
+        "by a counter that was seen",
+        "native
+         acquire x 100s known=0 => granted 1 T1 100s
+         hand_on x y 200s serial=T1 request=r1 attempt=a1 => T2
+         acquire y 300s request=r1 attempt=a2 => repeated 1 T2 200s",
+    ),
+    (
+        "a request that was answered before is not answered again",
+        "acquire y 100s request=r1 attempt=a1
+         release y 100s
+         heard => 0
+         acquire x 100s
+         hand_on x y 200s request=r1 attempt=a2 => nothing
+         state
+          => lock{x=1}/100s counter=T2/1000s
+          + record:r1{op=acquire owner=y attempt=a1 answer=T1}/600s",
+    ),
+    (
+        "of a fair lock",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         hand_on a y 200s mode=fair request=r1 attempt=a1 => others come first
+         hand_on a x 200s mode=fair request=r1 attempt=a1 => T2
+         acquire x 100s mode=fair request=r1 attempt=a2 => repeated 1 T2 200s
+         state
+          => lock{x=1}/200s counter=T2/1000s
+          + record:r1{op=acquire owner=x attempt= answer=T2}/600s",
+    ),
+    (
+        "of a write lock",
+        "acquire x 100s mode=write
+         SET writer_waiting 1 PX 100000
+         hand_on x y 200s mode=write request=r1 attempt=a1 => T2
+         acquire y 100s mode=write request=r1 attempt=a2 => repeated 1 T2 200s
+         undo y mode=write request=r1 attempt=a1 => false
+         state
+          => lock{mode=write y:write=1}/200s counter=T2/1000s
+          + record:r1{op=acquire owner=y:write attempt= answer=T2}/600s",
     ),
 ];

@@ -101,7 +101,8 @@ impl Teller for Locks {
                 outcome.await.map(|outcome| released(&outcome))
             }
             ["hand_on", owner, next, lease, ..] => {
-                let outcome = scripts.hand_over(hold(owner), attempt.serial, next, time(lease));
+                let outcome =
+                    scripts.hand_over(hold(owner), attempt.serial, (next, time(lease)), &attempt);
                 outcome.await.map(|outcome| self.handed_on(outcome))
             }
             ["undo", owner, ..] => {

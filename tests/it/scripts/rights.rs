@@ -160,7 +160,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
     let same = attempt(None, "a");
     let again = scripts.acquire(hold("x"), secs(60), &same, Refusal::Waits);
     errors.extend(again.await.err());
-    let next = scripts.hand_over(hold("x"), None, "y", secs(60));
+    let next = scripts.hand_over(hold("x"), None, ("y", secs(60)), &same);
     errors.extend(next.await.err());
     errors.extend(
         scripts

@@ -152,7 +152,7 @@ async fn use_one(scripts: &Scripts, number: u64, random: &mut StdRng) {
     let pause = millis(random.random_range(0..4));
     if let Ok(Acquired::Granted { serial, .. }) = acquired.await {
         tokio::time::sleep(pause).await;
-        let next = scripts.hand_over(hold(0), Some(serial), &owners[1], secs(30));
+        let next = scripts.hand_over(hold(0), Some(serial), (&owners[1], secs(30)), &attempt);
         let released = match next.await.unwrap() {
             HandOver::Done(token) => scripts.release(hold(1), Some(token), secs(30), None).await,
             HandOver::NotFirst | HandOver::Refused => {

@@ -3,8 +3,8 @@
 use anyhow::{bail, ensure};
 use futures::future::{BoxFuture, FutureExt as _};
 use lockkeeper_store::script::{
-    Acquired, AcquiredAll, AttemptAll, HandOver, Hold, Member, Members, Mode, PermitAttempt,
-    PermitId, PermitsAcquired, PermitsReleased, Refusal, Released, Renewal,
+    Acquired, AcquiredAll, Attempt, AttemptAll, HandOver, Hold, Member, Members, Mode,
+    PermitAttempt, PermitId, PermitsAcquired, PermitsReleased, Refusal, Released, Renewal,
 };
 
 use super::caller::{ATTEMPT, Caller, LEASE};
@@ -234,8 +234,11 @@ async fn native_hand_over(caller: &mut Caller) -> anyhow::Result<()> {
 }
 
 async fn hand_to(caller: &Caller, hold: Hold<'_>, next: &str) -> anyhow::Result<u64> {
-    let serial = Some(caller.serial);
-    match caller.scripts.hand_over(hold, serial, next, LEASE).await? {
+    let (serial, attempt) = (Some(caller.serial), Attempt::new("handed-over", 0));
+    let handed_over = caller
+        .scripts
+        .hand_over(hold, serial, (next, LEASE), &attempt);
+    match handed_over.await? {
         HandOver::Done(token) => Ok(token),
         HandOver::NotFirst | HandOver::Refused => bail!("{} is not handed over", caller.name),
     }

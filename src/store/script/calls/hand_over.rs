@@ -7,7 +7,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    encoding::{NOT_DONE, integer, millis, number, numbers, refusal, unsigned},
+    attempt::Attempt,
+    encoding::{NOT_DONE, integer, millis, number, numbers, refusal, text, unsigned},
     hold::{Hold, Mode, acquire_keys},
     host_scripts::HostScripts,
 };
@@ -50,10 +51,10 @@ impl HostScripts {
         &self,
         hold: Hold<'_>,
         serial: Option<u64>,
-        next: &str,
-        lease: Duration,
+        (next, lease): (&str, Duration),
+        attempt: &Attempt<'_>,
     ) -> Result<HandOver, CallError> {
-        let keys = match hold.mode {
+        let mut keys = match hold.mode {
             Mode::Write => vec![
                 keys::lock(hold.name),
                 keys::counter(hold.name),
@@ -66,7 +67,9 @@ impl HostScripts {
             ..hold
         };
         let mut args = vec![hold.field(), next.field(), millis(lease)];
-        let step = serial.and_then(|serial| self.counters.next_after(hold.name, serial));
+        let record = attempt.request_id;
+        let seen = serial.filter(|_| record.is_none());
+        let step = seen.and_then(|serial| self.counters.next_after(hold.name, serial));
         let mut script = &catalog::LOCK_HAND_ON;
         if let Some(step) = step {
             args.extend(step.args());
@@ -77,6 +80,11 @@ impl HostScripts {
             let serial = serial.map_or(Bytes::new(), number);
             let retention = millis(self.config.idle_token_retention);
             args.extend([Bytes::new(), Bytes::new(), serial, retention]);
+        }
+        if let Some(id) = record {
+            keys.push(keys::record(hold.name, id));
+            let retention = self.config.record_retention(id, attempt.attempt, lease);
+            args.extend([text(attempt.attempt), millis(retention)]);
         }
         let sent_at = Instant::now();
         let reply = self.call(Call { script, keys, args }).await;

@@ -209,18 +209,11 @@ impl HostScripts {
 
     /// What a script needs that has to look at holds of the owner, or at an earlier answer.
     fn look_up_args(&self, lease: Duration, attempt: &Attempt<'_>, refused: Refusal) -> [Bytes; 4] {
-        // A record that only an undo will look for is not needed for longer than the lease.
-        let own_record = attempt.request_id == Some(attempt.attempt);
-        let retention = self.config.request_retention;
-        let retention = if own_record {
-            retention.min(lease)
-        } else {
-            retention
-        };
+        let id = attempt.request_id.unwrap_or_default();
         [
             attempt.known_holds.map_or(Bytes::new(), number),
             text(attempt.attempt),
-            millis(retention),
+            millis(self.config.record_retention(id, attempt.attempt, lease)),
             flag(refused == Refusal::Recorded),
         ]
     }

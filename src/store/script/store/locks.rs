@@ -99,15 +99,16 @@ impl Scripts {
 
     /// Gives the last hold of an exclusive or write lock to an owner who has none, or that of a
     /// fair lock to the first in its queue, with this lease. The lock is free at no moment between.
+    /// `attempt` is that owner's.
     pub async fn hand_over(
         &self,
         hold: Hold<'_>,
         serial: Option<u64>,
-        next: &str,
-        lease: Duration,
+        next: (&str, Duration),
+        attempt: &Attempt<'_>,
     ) -> Result<HandOver, CallError> {
         match &self.store {
-            Store::One(store) => store.hand_over(hold, serial, next, lease).await,
+            Store::One(store) => store.hand_over(hold, serial, next, attempt).await,
             Store::Quorum(_) => Ok(HandOver::Refused),
         }
     }

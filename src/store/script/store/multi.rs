@@ -151,14 +151,8 @@ impl Scripts {
         attempt: AttemptAll<'_>,
         refused: Refusal,
     ) -> Vec<Bytes> {
-        let retention = self.config.request_retention;
-        // A record that only an undo will look for is not needed for longer than the lease.
-        let own_record = attempt.record == attempt.attempt;
-        let retention = if own_record {
-            retention.min(lease)
-        } else {
-            retention
-        };
+        let id = attempt.record;
+        let retention = self.config.record_retention(id, attempt.attempt, lease);
         let mut args = vec![
             text(members.owner),
             millis(lease),
