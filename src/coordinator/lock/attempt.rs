@@ -322,8 +322,8 @@ impl Prepared {
         self.known_holds == Some(0)
     }
 
-    /// Whether another owner may hand its last hold over: to an owner that has none. One whose holds
-    /// are unknown has none either then, because the other has the lock alone.
+    /// Whether another owner may hand its last hold over to this one, which has none. If its holds
+    /// are unknown, it has none either, because the other has the lock alone.
     fn may_take_over(&self, request: &Acquire) -> bool {
         self.known_holds.unwrap_or_default() == 0 && request.is_bare()
     }

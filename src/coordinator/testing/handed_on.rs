@@ -173,14 +173,14 @@ async fn who_comes_behind_others_does_not_ask_the_store_unless_it_may_get_someth
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_handed_on_in_one_call_only_to_a_plain_wait_of_a_known_owner() {
+async fn a_lock_is_handed_on_in_one_call_only_to_a_wait_that_says_nothing_of_its_hold() {
     let note = Some(Arc::default());
     let plain = |owner: &Owner| acquire("a", Mode::Exclusive, owner);
     for (which, calls) in [
         ("plain", 1),
-        ("id", 0),
+        ("id", 1),
         ("note", 0),
-        ("named", 0),
+        ("named", 1),
         ("made", 1),
     ] {
         let (faults, coordinator, _store) = start_faulty(config());

@@ -125,8 +125,7 @@ impl Teller for Locks {
             }
             ["renew", ref holds @ ..] => {
                 let holds: Vec<_> = holds.iter().map(|hold| renewal(hold)).collect();
-                let renewed = scripts.renew(&holds).await;
-                self.renewed(renewed)
+                self.renewed(scripts.renew(&holds).await)
             }
             ["native"] => Ok(self.be_native(stage)),
             ["retention", tokens] => {
