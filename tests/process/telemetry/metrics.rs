@@ -28,6 +28,7 @@ use crate::{
 const BEGINNINGS: [&str; 3] = ["lockkeeper_", "grpc_server_", "process_"];
 
 const ATTEMPTS: &str = "lockkeeper_store_call_seconds_count{script=\"lock_acquire\"}";
+const HAND_OVERS: &str = "lockkeeper_store_call_seconds_count{script=\"lock_hand_on\"}";
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 
@@ -199,7 +200,9 @@ async fn what_happens_is_counted() {
             "{name}: {seen:#?}"
         );
     }
-    assert!(value(&seen, ATTEMPTS) >= 5.0, "{seen:#?}");
+    // The last one may have been made together with the release.
+    let handed_over = seen.get(HAND_OVERS).copied().unwrap_or_default();
+    assert!(value(&seen, ATTEMPTS) + handed_over >= 5.0, "{seen:#?}");
     let handled = seen.keys().find(|name| {
         name.starts_with("grpc_server_handled_total")
             && name.contains("grpc_method=\"TryAcquire\"")

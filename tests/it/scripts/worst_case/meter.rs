@@ -25,8 +25,8 @@ const BUDGET: Duration = Duration::from_millis(5);
 const BASE: Duration = Duration::from_millis(1);
 const BASE_SCRIPT: &str = "for i = 1, 5000 do redis.call('get', KEYS[1]) end return 1";
 
-/// Runs of a case, on new keys, until one is within the budget. Many, because busy neighbours slow a
-/// case more than the time base.
+/// Runs of a case, on new keys, until one is within the budget. Many, because busy neighbours slow
+/// a case more than the time base.
 const RUNS: usize = 20;
 
 /// A Redis, and scripts on it that are measured.
