@@ -1,12 +1,11 @@
 use lockkeeper_access::Account;
-use lockkeeper_store::host::embedded::EmbeddedStore;
 
 use super::*;
 use crate::{
     resume::Resumed,
     testing::{
-        Fault, Faults, SECOND, acquire, config, granted, holders, in_session, open, owner,
-        request_id, settle, start, start_faulty,
+        Fault, SECOND, acquire, config, granted, holders, in_session, open, owner, request_id,
+        settle, start, start_faulty, two_on_one_store,
     },
     types::{Lease, Owner, tests::limits},
 };
@@ -149,12 +148,7 @@ async fn an_undo_that_arrives_when_its_session_has_moved_leaves_the_lock_to_it()
         (Mode::Fair, ["fair_acquire", "fair_undo"], true),
         (Mode::Write, ["write_acquire", "write_undo"], true),
     ] {
-        let (faults, store) = (Faults::default(), EmbeddedStore::default());
-        if !hears {
-            faults.deafen();
-        }
-        let left = faults.start(config(), &store);
-        let there = Faults::default().start(config(), &store);
+        let (faults, [left, there]) = two_on_one_store(hears);
         let opened = open(&left);
         settle().await;
         faults.next(scripts[0], Fault::RequestLost);

@@ -1,12 +1,12 @@
 use lockkeeper_access::Account;
-use lockkeeper_store::{host::embedded::EmbeddedStore, script::Mode};
+use lockkeeper_store::script::Mode;
 
 use super::*;
 use crate::{
     coordinator::Coordinator,
     testing::{
-        Fault, Faults, SECOND, acquire_all, config, granted_all, holders, in_session, named, open,
-        owner, request_id, settle, start, start_faulty,
+        Fault, SECOND, acquire_all, config, granted_all, holders, in_session, named, open, owner,
+        request_id, settle, start, start_faulty, two_on_one_store,
     },
 };
 
@@ -56,12 +56,7 @@ async fn an_undo_that_arrives_when_its_session_has_moved_leaves_the_locks_to_it(
         (0, ran, false),
         (1, ran, true),
     ] {
-        let (faults, store) = (Faults::default(), EmbeddedStore::default());
-        if !hears {
-            faults.deafen();
-        }
-        let left = faults.start(config(), &store);
-        let there = Faults::default().start(config(), &store);
+        let (faults, [left, there]) = two_on_one_store(hears);
         let opened = open(&left);
         settle().await;
         let own = acquire_all(&BOTH, &in_session(&opened, ""));

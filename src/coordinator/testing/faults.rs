@@ -61,6 +61,18 @@ pub(crate) fn start_faulty(config: Config) -> (Faults, Coordinator, EmbeddedStor
     (faults, coordinator, store)
 }
 
+/// Two coordinators on one store, the first with these faults. If it does not hear, no message
+/// reaches it.
+pub(crate) fn two_on_one_store(hears: bool) -> (Faults, [Coordinator; 2]) {
+    let (faults, store) = (Faults::default(), EmbeddedStore::default());
+    if !hears {
+        faults.deafen();
+    }
+    let first = faults.start(super::config(), &store);
+    let second = Faults::default().start(super::config(), &store);
+    (faults, [first, second])
+}
+
 // === impl Faults ===
 
 impl Faults {

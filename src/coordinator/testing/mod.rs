@@ -27,7 +27,7 @@ use crate::{
 
 pub(crate) use self::{
     caller::Caller,
-    faults::{Fault, Faults, start_faulty},
+    faults::{Fault, Faults, start_faulty, two_on_one_store},
     requests::{
         acquire, acquire_all, granted, granted_all, holders, in_session, locks, open, owner,
         request_id, settle,
