@@ -54,9 +54,15 @@ async fn words_and_bytes_of_the_most_frequent_calls() {
         .hand_over(hold, Some(serial), (NEXT, LEASE), &Attempt::new("a", 1))
         .await;
     assert!(matches!(outcome.unwrap(), HandOver::Done(_)));
+    let hold = Hold::new("Write", Mode::Read, OWNER);
+    let serial = acquire(&scripts, hold).await;
+    let outcome = scripts
+        .hand_over(hold, Some(serial), (NEXT, LEASE), &Attempt::new("a", 1))
+        .await;
+    assert!(matches!(outcome.unwrap(), HandOver::Done(_)));
     renew(&scripts, Mode::Exclusive).await;
     renew(&scripts, Mode::Read).await;
-    let expected: [Said; 20] = [
+    let expected: [Said; 22] = [
         ("lock_acquire", 5, 23),
         ("lock_release", 6, 4),
         ("lock_acquire", 7, 19),
@@ -75,11 +81,13 @@ async fn words_and_bytes_of_the_most_frequent_calls() {
         ("write_release", 6, 4),
         ("lock_acquire", 5, 23),
         ("lock_hand_on", 7, 19),
+        ("read_acquire", 11, 19),
+        ("read_hand_on", 12, 19),
         ("lock_renew", 202, 19),
         ("read_renew", 402, 19),
     ];
     let mut said = std::mem::take(&mut *host.said.lock());
-    let grants_to_renew = 18..said.len();
+    let grants_to_renew = 20..said.len();
     let mut at = 0..;
     said.retain(|(script, ..)| {
         let at = at.next();

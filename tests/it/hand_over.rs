@@ -284,6 +284,11 @@ async fn line_up_behind_a_writer(
 ) -> Vec<Call> {
     let first = try_request("a", "holder").in_mode(LockMode::Write);
     assert!(client.try_with(first).await.unwrap().acquired);
+    line_up_in(world, client, modes).await
+}
+
+/// Calls in these modes that wait, in this order.
+async fn line_up_in(world: &World, client: &mut Client, modes: &[LockMode]) -> Vec<Call> {
     let mut calls = Vec::new();
     for (at, mode) in modes.iter().enumerate() {
         calls.push(client.waits(asking(at, wait("a", "", *mode))).await);
@@ -340,4 +345,64 @@ async fn a_hand_over_of_a_write_lock_whose_answer_is_lost_is_undone_and_the_next
     client.give_back("a", &second.owner, LockMode::Write).await;
     let third = calls[2].expect_granted().await;
     assert!(third.fencing_token > second.fencing_token);
+}
+
+/// How often each script was called that hand-overs to a writer are made of.
+fn calls_to_a_writer(faults: &Faults) -> [usize; 3] {
+    ["read_hand_on", "read_release", "write_acquire"].map(|script| faults.calls(script))
+}
+
+/// The owners that read.
+async fn read(client: &mut Client, readers: usize) -> Vec<String> {
+    let owners: Vec<_> = (0..readers).map(|reader| format!("r{reader}")).collect();
+    for owner in &owners {
+        let request = try_request("a", owner).in_mode(LockMode::Read);
+        assert!(client.try_with(request).await.unwrap().acquired);
+    }
+    owners
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_many_readers_gives_the_lock_to_a_writer_in_one_call() {
+    const READERS: usize = 20;
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    for turn in 0..3 {
+        let readers = read(&mut client, READERS).await;
+        let mut writers = line_up_in(&world, &mut client, &[LockMode::Write; 2]).await;
+        faults.set_answer_delay(Duration::ZERO);
+        let before = calls_to_a_writer(&faults);
+        for reader in &readers {
+            client.give_back("a", reader, LockMode::Read).await;
+        }
+        let first = writers[0].expect_granted().await;
+        let made = calls_to_a_writer(&faults);
+        // The first release asks who else reads, and the last one gives the lock.
+        let expected = [2, READERS - 1, 0];
+        assert_eq!(
+            [0, 1, 2].map(|it| made[it] - before[it]),
+            expected,
+            "{turn}"
+        );
+        client.give_back("a", &first.owner, LockMode::Write).await;
+        let second = writers[1].expect_granted().await;
+        assert!(second.fencing_token > first.fencing_token);
+        client.give_back("a", &second.owner, LockMode::Write).await;
+        faults.set_answer_delay(millis(1));
+    }
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_of_the_last_reader_whose_answer_is_lost_is_undone_and_the_next_one_gets_it() {
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let readers = read(&mut client, 1).await;
+    let mut writers = line_up_in(&world, &mut client, &[LockMode::Write; 2]).await;
+    faults.lose_answers("read_hand_on", 1);
+    let released = client.release_with(release("a", &readers[0], LockMode::Read));
+    released.await.unwrap_err();
+    let second = writers[1].expect_granted().await;
+    client.give_back("a", &second.owner, LockMode::Write).await;
+    world.expect_nothing_left(&["a"]).await;
 }

@@ -155,7 +155,9 @@ async fn ask(
             let claimed = Box::pin(claimed);
             return Ok(match claimed.await? {
                 HandOver::Done(token) => Acquired::first(token, lease),
-                HandOver::NotFirst | HandOver::Refused => Acquired::nothing_known(),
+                HandOver::NotFirst | HandOver::OthersRead(_) | HandOver::Refused => {
+                    Acquired::nothing_known()
+                }
             });
         }
         Some(Giver::Line(_)) | None => {}

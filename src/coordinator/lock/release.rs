@@ -12,6 +12,7 @@ use crate::{
     lock::request::Release,
     session::session::Session,
     types::{Grant, GrantKey, RequestId, hold_of, safe_until},
+    waiters::handover::LastHold,
 };
 
 pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, Error> {
@@ -115,15 +116,17 @@ async fn ask(
         Mode::Exclusive => core.scripts.keeps_order(),
         Mode::Fair => in_one_call,
         // A quorum does not hand over.
-        Mode::Write => in_one_call && core.scripts.keeps_order(),
-        Mode::Read => false,
+        Mode::Read | Mode::Write => in_one_call && core.scripts.keeps_order(),
     };
     let released = if is_last && hands_over {
-        let giver = (owner, field, serial);
-        let which = (name, mode);
-        core.waiters
-            .hand_over(which, giver, in_one_call, call)
-            .await
+        let last = LastHold {
+            name,
+            mode,
+            owner,
+            field,
+            serial,
+        };
+        core.waiters.hand_over(last, in_one_call, call).await
     } else {
         call.await
     };

@@ -31,8 +31,10 @@
 //! so nobody starves. If the waiter that came first here is not the first of all, the release wakes
 //! that one as usual, and the next releases are not offered.
 //!
-//! A write lock is offered to the next writer, in one call or not at all. If a reader here came
-//! before that writer, the release wakes all.
+//! A write lock is offered to the next writer, in one call or not at all, by a writer
+//! (`lock_hand_on.lua`) or by the last reader (`read_hand_on.lua`). If a reader here came before
+//! that writer, the release wakes all. The store knows how many others read; so many releases are
+//! not offered.
 
 use std::{future::Future, sync::Arc, task::Poll, time::Duration};
 
@@ -70,8 +72,17 @@ pub(crate) struct Offered {
     handed_over: oneshot::Receiver<HandedOver>,
 }
 
-/// The holder, the field that names its grant, if one does, and the serial of that grant.
-type Giver<'a> = (&'a Owner, Option<&'a Arc<str>>, Option<u64>);
+/// The last hold of an owner on a lock, which it gives back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastHold<'a> {
+    pub(crate) name: &'a LockName,
+    pub(crate) mode: Mode,
+    pub(crate) owner: &'a Owner,
+    /// The field that names the grant, if one does.
+    pub(crate) field: Option<&'a Arc<str>>,
+    /// The serial of the grant, if it is known.
+    pub(crate) serial: Option<u64>,
+}
 
 /// Releases of a fair lock that are not offered after a waiter elsewhere was first.
 const NOT_OFFERED: u32 = 16;
@@ -84,18 +95,18 @@ const WRITE: Goal = Goal::Lock(Mode::Write);
 // === impl Waiters ===
 
 impl Waiters {
-    /// Passes the last hold of a lock, of the grant with this serial, to the next waiter here:
+    /// Passes the last hold of a lock to the next waiter here:
     ///
     /// - an exclusive lock to the head of the line;
     /// - a fair lock to the waiter that came first here, if nobody in the queue is before it;
-    /// - a write lock to the next writer, if no reader here came before it.
+    /// - a write lock, or the lock of the last reader, to the next writer, if no reader here came
+    ///   before it.
     ///
     /// `in_one_call` permits the joint call; it is false if replicas must acknowledge the release.
     /// Otherwise `release` runs, and the next acquire of an exclusive lock follows right behind it.
     pub(crate) async fn hand_over<F>(
         &self,
-        (name, mode): (&LockName, Mode),
-        giver: Giver<'_>,
+        last: LastHold<'_>,
         in_one_call: bool,
         release: F,
     ) -> F::Output
@@ -104,16 +115,16 @@ impl Waiters {
     {
         // Boxed, so that a release without waiters does not carry it.
         if in_one_call
-            && let Some(offered) = self.offer(name, mode, giver)
-            && let Some(released) = Box::pin(self.hand_over_in_one_call(giver.0, offered)).await
+            && let Some(offered) = self.offer(last)
+            && let Some(released) = Box::pin(self.hand_over_in_one_call(last.owner, offered)).await
         {
             return released;
         }
-        if mode == Mode::Exclusive {
-            return self.followed(name, release).await;
+        if last.mode == Mode::Exclusive {
+            return self.followed(last.name, release).await;
         }
         let released = release.await;
-        self.release_announced((name, mode), &released);
+        self.release_announced((last.name, last.mode), &released);
         released
     }
 
@@ -233,44 +244,49 @@ impl Waiters {
     }
 
     /// None if the next waiter here would not accept, or if others are due.
-    pub(crate) fn offer(&self, name: &LockName, mode: Mode, giver: Giver<'_>) -> Option<Offered> {
+    pub(crate) fn offer(&self, last: LastHold<'_>) -> Option<Offered> {
         let mut state = self.state.lock();
         if state.channels.is_empty() {
             return None;
         }
-        match mode {
+        match last.mode {
             Mode::Exclusive => {
-                let channel = keys::channel(name.store_key());
-                self.offer_on(&mut state, &channel, EXCLUSIVE, giver)
+                let channel = keys::channel(last.name.store_key());
+                self.offer_on(&mut state, &channel, EXCLUSIVE, last)
             }
-            Mode::Fair => self.offer_fair(&mut state, name, giver),
-            Mode::Write => self.offer_write(&mut state, name, giver),
-            Mode::Read => None,
+            Mode::Fair => self.offer_fair(&mut state, last),
+            Mode::Read | Mode::Write => self.offer_write(&mut state, last),
         }
     }
 
     /// Offers a fair lock to the waiter that came first here.
-    fn offer_fair(&self, state: &mut State, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
-        let fair = state.fair.get_mut(name)?;
+    fn offer_fair(&self, state: &mut State, last: LastHold<'_>) -> Option<Offered> {
+        let fair = state.fair.get_mut(last.name)?;
         if let Some(left) = fair.not_offered.checked_sub(1) {
             fair.not_offered = left;
             return None;
         }
         let (_, head) = fair.waiters.first_key_value()?;
-        let channel = channel(name, head.goal, &head.owner);
-        self.offer_on(state, &channel, FAIR, giver)
+        let channel = channel(last.name, head.goal, &head.owner);
+        self.offer_on(state, &channel, FAIR, last)
     }
 
-    /// Offers a write lock to the head of the writers, unless a reader came before it.
-    fn offer_write(&self, state: &mut State, name: &LockName, giver: Giver<'_>) -> Option<Offered> {
-        let channel = keys::rw_channel(name.store_key());
-        let lines = &state.channels.get(channel.as_str())?.lines;
-        let first = |goal| lines.get(&goal)?.waiters.first_key_value();
+    /// Offers a write lock, or that of a reader who may be the last, to the head of the writers,
+    /// unless a reader came before it.
+    fn offer_write(&self, state: &mut State, last: LastHold<'_>) -> Option<Offered> {
+        let name = keys::rw_channel(last.name.store_key());
+        let channel = state.channels.get_mut(name.as_str())?;
+        let first = |goal| channel.lines.get(&goal)?.waiters.first_key_value();
         let (writer, _) = first(WRITE)?;
         if first(READ).is_some_and(|(reader, _)| reader < writer) {
             return None;
         }
-        self.offer_on(state, &channel, WRITE, giver)
+        let others_read = &mut channel.others_read;
+        if last.mode == Mode::Read && *others_read > 0 {
+            *others_read -= 1;
+            return None;
+        }
+        self.offer_on(state, &name, WRITE, last)
     }
 
     fn offer_on(
@@ -278,7 +294,7 @@ impl Waiters {
         state: &mut State,
         channel: &str,
         goal: Goal,
-        (owner, field, serial): Giver<'_>,
+        last: LastHold<'_>,
     ) -> Option<Offered> {
         let (name, _) = state.channels.get_key_value(channel)?;
         let name = Arc::clone(name);
@@ -291,9 +307,10 @@ impl Waiters {
         }
         let (sent, handed_over) = oneshot::channel();
         own_releases.offer = Some(Offer {
-            owner: owner.clone(),
-            field: field.map(Arc::clone),
-            serial,
+            mode: last.mode,
+            owner: last.owner.clone(),
+            field: last.field.map(Arc::clone),
+            serial: last.serial,
             handed_over: sent,
         });
         self.metrics.woken(Source::Local);
@@ -309,6 +326,13 @@ impl Waiters {
     fn others_come_first(&self, name: &LockName) {
         if let Some(fair) = self.state.lock().fair.get_mut(name) {
             fair.not_offered = NOT_OFFERED;
+        }
+    }
+
+    /// So many others read the lock that was offered to a writer; each may be the last.
+    fn others_read(&self, channel: &str, others: u32) {
+        if let Some(channel) = self.state.lock().channels.get_mut(channel) {
+            channel.others_read = others.saturating_sub(1);
         }
     }
 
@@ -335,18 +359,15 @@ impl QueueTicket {
         attempt: &Attempt<'_>,
     ) -> Option<Result<Acquired, CallError>> {
         let Offer {
+            mode,
             owner,
             field,
             serial,
             handed_over,
         } = self.offered()?;
         let Waiter {
-            name,
-            owner: next,
-            goal,
-            ..
+            name, owner: next, ..
         } = &*self.waiter;
-        let Goal::Lock(mode) = *goal else { return None };
         let hold = hold_of(name, mode, &owner, field.as_deref());
         let next = next_field.unwrap_or_else(|| next.field());
         let outcome = scripts
@@ -363,6 +384,10 @@ impl QueueTicket {
             }
             Ok(HandOver::NotFirst) => {
                 self.waiters.others_come_first(name);
+                return Some(Ok(Acquired::nothing_known()));
+            }
+            Ok(HandOver::OthersRead(others)) => {
+                self.waiters.others_read(&self.channel, others);
                 return Some(Ok(Acquired::nothing_known()));
             }
             Err(error) if error.is_transient() => (Err(error.clone()), Err(error)),

@@ -48,6 +48,8 @@ pub(crate) struct Channel {
     pub(crate) subscription: Subscription,
     pub(crate) lines: BTreeMap<Goal, Line>,
     pub(crate) own_releases: OwnReleases,
+    /// Releases of readers here before one that may be the last.
+    pub(crate) others_read: u32,
     /// When the last release was heard of that no grant has followed.
     pub(crate) released: Option<(Instant, Heard, Span)>,
 }

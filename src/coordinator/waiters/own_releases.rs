@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{CallError, Released};
+use lockkeeper_store::script::{CallError, Mode, Released};
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::types::Owner;
@@ -38,6 +38,7 @@ pub(crate) struct OwnReleases {
 /// The last hold of a lock, about to be released.
 #[derive(Debug)]
 pub(crate) struct Offer {
+    pub(crate) mode: Mode,
     pub(crate) owner: Owner,
     /// The field that names the grant, if one does.
     pub(crate) field: Option<Arc<str>>,

@@ -38,6 +38,8 @@ pub static LOCK_RELEASE: Script = script!(
 pub static LOCK_HAND_ON: Script = script!("lock_hand_on", "token"; "next_token");
 /// The same if the fields of both grants name them.
 pub static GRANT_HAND_ON: Script = script!("grant_hand_on");
+/// Gives the last read hold of a lock to a writer that waits for it.
+pub static READ_HAND_ON: Script = script!("read_hand_on"; "next_token");
 /// Undoes an acquire of an exclusive lock whose answer was not delivered.
 pub static LOCK_UNDO: Script = script!(
     "lock_undo",
@@ -367,11 +369,12 @@ pub static FLEET_ANNOUNCE: Script = script!("fleet_announce", "token", "expire")
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 51] = [
+pub static ALL: [&Script; 52] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
     &GRANT_HAND_ON,
+    &READ_HAND_ON,
     &LOCK_UNDO,
     &LOCK_RENEW,
     &LOCK_RAISE,

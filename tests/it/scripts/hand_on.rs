@@ -8,6 +8,7 @@ async fn hand_on() {
     check(SEEN).await;
     check(FAIR).await;
     check(WRITE).await;
+    check(READ).await;
     check(RECORDED).await;
 }
 
@@ -254,6 +255,100 @@ const WRITE: &[Row] = &[
          hand_on x y 200s mode=write serial=T1 => T2
          hand_on x z 200s mode=write serial=T1 => nothing
          state => lock{mode=write y:write=1}/200s counter=T2/1000s",
+    ),
+];
+
+/// The lock of the last reader is given to a writer.
+const READ: &[Row] = &[
+    (
+        "the writer gets it with a new token, and no message is published",
+        "acquire z 100s mode=write => granted 1 T1 100s
+         release z 100s mode=write
+         heard => 1
+         acquire x 100s mode=read fresh=7 => granted 1 T1 100s serial=7
+         SET writer_waiting 1 PX 100000
+         hand_on x y 200s mode=read serial=7 => T2
+         state => lock{mode=write y:write=1}/200s counter=T2/1000s
+         heard => nothing
+         release y 100s mode=write => done 0, now 0 200s
+         heard => 1",
+    ),
+    (
+        "a lock that no writer had before, and a caller that does not know the serial",
+        "acquire x 100s mode=read fresh=7
+         hand_on x y 200s mode=read => T1
+         state => lock{mode=write y:write=1}/200s counter=T1/1000s",
+    ),
+    (
+        "the same by a counter that was seen",
+        "native
+         acquire z 100s mode=write known=0 => granted 1 T1 100s
+         hand_on z x 100s mode=write serial=T1 => T2
+         release x 100s mode=write
+         heard => 1
+         acquire x 100s mode=read fresh=7 known=0
+         hand_on x y 200s mode=read serial=7 => T3
+         state => lock{mode=write y:write=1}/200s counter=T3/1000s",
+    ),
+    (
+        "not while others read",
+        "acquire x 100s mode=read fresh=7
+         acquire y 300s mode=read fresh=8
+         acquire z 300s mode=read fresh=9
+         hand_on x w 200s mode=read serial=7 => 2 others read
+         release z 100s mode=read
+         hand_on x w 200s mode=read serial=7 => 1 others read
+         state => lock{mode=read x=1 y=1}/300s readers{x=y}/300s x:1=7/100s y:1=8/300s
+         heard => nothing",
+    ),
+    (
+        "it is not the last hold of that grant, or its lease has ended",
+        "acquire x 100s mode=read fresh=7
+         hand_on x y 200s mode=read serial=6 => nothing
+         hand_on z y 200s mode=read serial=7 => nothing
+         acquire x 100s mode=read fresh=8
+         hand_on x y 200s mode=read serial=7 => nothing
+         release x 100s mode=read
+         DEL x:1
+         hand_on x y 200s mode=read serial=7 => nothing
+         hand_on x y 200s mode=read => nothing
+         state => lock{mode=read x=1}/100s readers{x}/100s",
+    ),
+    (
+        "it is held otherwise",
+        "acquire x 100s mode=write
+         acquire x 100s mode=read fresh=7
+         hand_on x y 200s mode=read serial=7 => nothing
+         release x 100s mode=read
+         release x 100s mode=write
+         heard => 1
+         acquire x 100s
+         hand_on x y 200s mode=read => nothing
+         state => lock{x=1}/100s counter=T2/1000s",
+    ),
+    (
+        "with a request id",
+        "acquire x 100s mode=read fresh=7
+         hand_on x y 200s mode=read serial=7 request=r1 attempt=a1 => T1
+         acquire y 100s mode=write request=r1 attempt=a2 => repeated 1 T1 200s
+         release y 100s mode=write
+         heard => 1
+         acquire x 100s mode=read fresh=8
+         hand_on x y 200s mode=read serial=8 request=r1 attempt=a3 => nothing
+         state
+          => lock{mode=read x=1}/100s counter=T1/1000s readers{x}/100s x:1=8/100s
+          + record:r1{op=acquire owner=y:write attempt= answer=T1}/600s",
+    ),
+    (
+        "a counter that is none, and a store that is full: nothing changes",
+        "acquire x 100s mode=read fresh=7
+         SET counter many
+         hand_on x y 200s mode=read serial=7 => nothing
+         state => lock{mode=read x=1}/100s counter=many/endless readers{x}/100s x:1=7/100s
+         DEL counter
+         full
+         hand_on x y 200s mode=read serial=7 => error OutOfMemory
+         state => lock{mode=read x=1}/100s readers{x}/100s x:1=7/100s",
     ),
 ];
 

@@ -293,6 +293,7 @@ impl Locks {
         match outcome {
             HandOver::Done(token) => self.mask.number(token.try_into().unwrap()),
             HandOver::NotFirst => "others come first".to_owned(),
+            HandOver::OthersRead(others) => format!("{others} others read"),
             HandOver::Refused => "nothing".to_owned(),
         }
     }

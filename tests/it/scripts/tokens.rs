@@ -155,7 +155,7 @@ async fn use_one(scripts: &Scripts, number: u64, random: &mut StdRng) {
         let next = scripts.hand_over(hold(0), Some(serial), (&owners[1], secs(30)), &attempt);
         let released = match next.await.unwrap() {
             HandOver::Done(token) => scripts.release(hold(1), Some(token), secs(30), None).await,
-            HandOver::NotFirst | HandOver::Refused => {
+            HandOver::NotFirst | HandOver::OthersRead(_) | HandOver::Refused => {
                 scripts.release(hold(0), Some(serial), secs(30), None).await
             }
         };

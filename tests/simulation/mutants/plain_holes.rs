@@ -2,12 +2,12 @@
 //! themselves.
 
 use lockkeeper_store::script::catalog::{
-    GRANT_HAND_ON, LOCK_ACQUIRE, LOCK_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE,
+    GRANT_HAND_ON, LOCK_ACQUIRE, LOCK_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, READ_HAND_ON,
 };
 
 use super::Hole;
 
-pub(super) const PLAIN_HOLES: [Hole; 16] = [
+pub(super) const PLAIN_HOLES: [Hole; 20] = [
     Hole {
         name: "a first acquire does not look whether the lock is free",
         scripts: &[&LOCK_ACQUIRE],
@@ -79,6 +79,30 @@ pub(super) const PLAIN_HOLES: [Hole; 16] = [
         scripts: &[&GRANT_HAND_ON],
         taken: "if call('hdel', lock, ARGV[1]) == 1 then",
         put: "if call('hexists', lock, ARGV[1]) == 1 then",
+    },
+    Hole {
+        name: "a hand-over of a reader does not look whether others read",
+        scripts: &[&READ_HAND_ON],
+        taken: "if others > 0 then",
+        put: "if false then",
+    },
+    Hole {
+        name: "a hand-over of a reader takes all holds",
+        scripts: &[&READ_HAND_ON],
+        taken: "call('hget', lock, reader) ~= '1'",
+        put: "not call('hget', lock, reader)",
+    },
+    Hole {
+        name: "a hand-over of a reader forgets the lease",
+        scripts: &[&READ_HAND_ON],
+        taken: "call('pexpire', lock, ARGV[3])",
+        put: "call('persist', lock)",
+    },
+    Hole {
+        name: "the token of a hand-over of a reader is a constant",
+        scripts: &[&READ_HAND_ON],
+        taken: "return token\n",
+        put: "return 7\n",
     },
     Hole {
         name: "a first acquire of several locks does not look whether they are free",

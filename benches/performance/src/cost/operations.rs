@@ -240,7 +240,7 @@ async fn hand_to(caller: &Caller, hold: Hold<'_>, next: &str) -> anyhow::Result<
         .hand_over(hold, serial, (next, LEASE), &attempt);
     match handed_over.await? {
         HandOver::Done(token) => Ok(token),
-        HandOver::NotFirst | HandOver::Refused => bail!("{} is not handed over", caller.name),
+        other => bail!("{} is not handed over: {other:?}", caller.name),
     }
 }
 

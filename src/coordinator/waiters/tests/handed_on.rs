@@ -6,6 +6,7 @@ use lockkeeper_store::script::{CallError, Mode, Ownership, Released};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::*;
+use crate::{types::LockName, waiters::handover::LastHold};
 
 type Answer = Result<Released, CallError>;
 
@@ -21,15 +22,25 @@ const DONE: Answer = Ok(Released::Done {
     lease: Duration::ZERO,
 });
 
+/// The hold that a release gives back.
+fn last<'a>(name: &'a LockName, owner: &'a Owner) -> LastHold<'a> {
+    LastHold {
+        name,
+        mode: Mode::Exclusive,
+        owner,
+        field: None,
+        serial: None,
+    }
+}
+
 // === impl Lines ===
 
 impl Lines {
     /// Releases the lock with this call.
     async fn release_by(&self, call: impl Future<Output = Answer> + Send) -> Answer {
         let (of, holder) = (name("a"), owner("holder"));
-        let giver = (&holder, None, None);
-        let of = (&of, Mode::Exclusive);
-        self.waiters.hand_over(of, giver, false, pin!(call)).await
+        let last = last(&of, &holder);
+        self.waiters.hand_over(last, false, pin!(call)).await
     }
 
     /// Sends a release, which the store has not answered yet.
@@ -39,9 +50,7 @@ impl Lines {
         let release = self.waiters.tasks.spawn("release", async move {
             let (of, holder) = (name("a"), owner("holder"));
             let call = pin!(async { answered.await.unwrap() });
-            let of = (&of, Mode::Exclusive);
-            let giver = (&holder, None, None);
-            waiters.hand_over(of, giver, false, call).await
+            waiters.hand_over(last(&of, &holder), false, call).await
         });
         tokio::task::yield_now().await;
         Sent { answer, release }
@@ -213,10 +222,7 @@ async fn an_offer_that_the_head_does_not_accept_at_once_is_withdrawn() {
     let head = lines.head("a", EXCLUSIVE, "1").await;
     head.take_offers();
     let (of, holder) = (name("a"), owner("holder"));
-    let offered = lines
-        .waiters
-        .offer(&of, Mode::Exclusive, (&holder, None, None))
-        .unwrap();
+    let offered = lines.waiters.offer(last(&of, &holder)).unwrap();
     let handed_over = lines.waiters.hand_over_in_one_call(&holder, offered);
     let handed_over = tokio::time::timeout(MILLI, handed_over).await;
     assert!(handed_over.unwrap().is_none());

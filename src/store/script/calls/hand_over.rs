@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     attempt::Attempt,
-    encoding::{NOT_DONE, integer, millis, number, numbers, refusal, text, unsigned},
+    encoding::{NOT_DONE, count, integer, millis, number, numbers, refusal, text, unsigned},
     hold::{Hold, Mode, acquire_keys},
     host_scripts::HostScripts,
 };
@@ -27,6 +27,8 @@ pub enum HandOver {
     Done(u64),
     /// Nothing changed: another waiter of the fair lock comes first.
     NotFirst,
+    /// Nothing changed: so many others read, too.
+    OthersRead(u32),
     /// Nothing changed: it is not the owner's last hold of that grant, or the store is a quorum.
     Refused,
 }
@@ -54,7 +56,12 @@ impl HostScripts {
         (next, lease): (&str, Duration),
         attempt: &Attempt<'_>,
     ) -> Result<HandOver, CallError> {
-        let mut keys = match hold.mode {
+        if hold.mode == Mode::Read {
+            return self
+                .hand_over_read(hold, serial, (next, lease), attempt)
+                .await;
+        }
+        let keys = match hold.mode {
             Mode::Write => vec![
                 keys::lock(hold.name),
                 keys::counter(hold.name),
@@ -81,17 +88,61 @@ impl HostScripts {
             let retention = millis(self.config.idle_token_retention);
             args.extend([Bytes::new(), Bytes::new(), serial, retention]);
         }
-        if let Some(id) = record {
-            keys.push(keys::record(hold.name, id));
+        self.hand_on(hold.name, Call { script, keys, args }, lease, attempt)
+            .await
+    }
+
+    /// The same from the last reader to a writer.
+    async fn hand_over_read(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        (next, lease): (&str, Duration),
+        attempt: &Attempt<'_>,
+    ) -> Result<HandOver, CallError> {
+        let Hold { name, owner, .. } = hold;
+        let keys = vec![
+            keys::lock(name),
+            keys::counter(name),
+            keys::read_holds(name, owner),
+            keys::readers(name),
+            keys::writer_waiting(name),
+        ];
+        let mut args = vec![
+            hold.field(),
+            keys::write_field(next),
+            millis(lease),
+            serial.map_or(Bytes::new(), number),
+            millis(self.config.idle_token_retention),
+        ];
+        let step = self.counters.next(name);
+        args.extend(step.map_or_else(Default::default, |step| step.args()));
+        let script = &catalog::READ_HAND_ON;
+        self.hand_on(name, Call { script, keys, args }, lease, attempt)
+            .await
+    }
+
+    /// Calls a script that gives a lock to the owner that makes this attempt.
+    async fn hand_on(
+        &self,
+        name: &str,
+        mut call: Call,
+        lease: Duration,
+        attempt: &Attempt<'_>,
+    ) -> Result<HandOver, CallError> {
+        if let Some(id) = attempt.request_id {
+            call.keys.push(keys::record(name, id));
             let retention = self.config.record_retention(id, attempt.attempt, lease);
-            args.extend([text(attempt.attempt), millis(retention)]);
+            call.args
+                .extend([text(attempt.attempt), millis(retention)]);
         }
-        let sent_at = Instant::now();
-        let reply = self.call(Call { script, keys, args }).await;
-        self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
+        let (script, sent_at) = (call.script, Instant::now());
+        let reply = self.call(call).await;
+        self.saw_token(name, reply.as_ref().ok(), sent_at);
         let reply = numbers(script, &reply?)?;
         match *reply.as_slice() {
             [NOT_DONE] => Ok(HandOver::Refused),
+            [NOT_DONE, others] => Ok(HandOver::OthersRead(count(others))),
             [NOT_FIRST] => Ok(HandOver::NotFirst),
             [token] => Ok(HandOver::Done(unsigned(token))),
             _ => Err(refusal(script, &reply)),

@@ -97,9 +97,9 @@ impl Scripts {
         }
     }
 
-    /// Gives the last hold of an exclusive or write lock to an owner who has none, or that of a
-    /// fair lock to the first in its queue, with this lease. The lock is free at no moment between.
-    /// `attempt` is that owner's.
+    /// Gives the last hold of an exclusive or write lock to an owner who has none, that of a fair
+    /// lock to the first in its queue, or that of the last reader to a writer, with this lease. The
+    /// lock is free at no moment between. `attempt` is that owner's.
     pub async fn hand_over(
         &self,
         hold: Hold<'_>,
