@@ -3,7 +3,7 @@
 
 use std::hash::BuildHasher as _;
 
-use foldhash::fast::RandomState;
+use foldhash::fast::{FixedState, RandomState};
 use lockkeeper_store::script::Mode;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -58,8 +58,12 @@ impl Default for Tokens {
 impl Tokens {
     /// Records a grant requested at `sent_at`. Returns the one seen before that.
     pub(crate) fn replace(&self, grant: &Grant, sent_at: Instant) -> Option<Former> {
-        let name = self.hasher.hash_one(grant.name.store_key());
-        let place = usize::try_from(name).unwrap_or_default() % NAMES;
+        let key = grant.name.store_key();
+        // The place without a random key, so that the simulation can repeat a history; what tells
+        // names apart with one, so that nobody can choose a name that is taken for another.
+        let place = FixedState::default().hash_one(key);
+        let place = usize::try_from(place).unwrap_or_default() % NAMES;
+        let name = self.hasher.hash_one(key);
         let mut seen = self.seen[place].lock();
         let token = grant.fencing_token;
         if token == 0 {
@@ -168,6 +172,23 @@ mod tests {
         tokio::time::advance(step).await;
         assert_eq!(tokens.goes_back(&grant("b", 1), Instant::now()), None);
         assert_eq!(tokens.goes_back(&grant("a", 3), Instant::now()), Some(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_names_replace_each_other_in_every_table() {
+        let names: Vec<_> = (0..256).map(|name| name.to_string()).collect();
+        let [remembered, again] = [(); 2].map(|()| {
+            let tokens = Tokens::default();
+            for name in &names {
+                tokens.replace(&grant(name, 1), Instant::now());
+            }
+            let seen: Vec<_> = tokens.seen.iter().map(|seen| seen.lock().name).collect();
+            let hash = |name: &str| tokens.hasher.hash_one(grant(name, 1).name.store_key());
+            let left = names.iter().filter(|name| seen.contains(&hash(name)));
+            left.collect::<Vec<_>>()
+        });
+        assert!(remembered.len() < names.len());
+        assert_eq!(remembered, again);
     }
 
     #[tokio::test(start_paused = true)]
