@@ -3,11 +3,11 @@
 -- hold, and the lock has no other field then.
 --
 -- KEYS: 1 lock, 2 fencing counter
--- ARGV: 1 field of the grant to give back, 2 field of the next one, 3 lease ms, 4 and 5 as 4 and 5 of
---       lock_acquire
--- Returns: token  the grant has ended, and the next one has begun
---          {0}    nothing changed: the grant had ended before, the step of the counter did not lead to
---                 what was expected, or the lock's key is not such a lock's
+-- ARGV: 1 field of the grant to give back, 2 field of the next one, 3 lease ms, 4 what to add to the
+--       counter
+-- Returns: number  the grant has ended, and the next one has begun: the counter, which is its token if
+--                  the caller expected it; otherwise lock_token makes the token
+--          {0}     nothing changed: the grant had ended before, or the lock's key is not such a lock's
 -- Publishes: nothing, because the lock is not free
 
 local lock, counter, step, call = KEYS[1], KEYS[2], ARGV[4], redis.call
@@ -16,7 +16,7 @@ local lock, counter, step, call = KEYS[1], KEYS[2], ARGV[4], redis.call
 -- full. What was done is taken back if it turns out that nothing may change. The lock's key exists
 -- throughout, because a cluster lets no script create a key in a slot that is being moved.
 local token = call('incrby', counter, step)
-if token - ARGV[5] == 0 and redis.pcall('hset', lock, ARGV[2], '1') == 1 then
+if redis.pcall('hset', lock, ARGV[2], '1') == 1 then
   if call('hdel', lock, ARGV[1]) == 1 then
     call('pexpire', lock, ARGV[3])
     return token

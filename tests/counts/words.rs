@@ -112,12 +112,22 @@ async fn calls_of_pairs_without_scripts() {
         let released = scripts.release_last(hold, Some(serial), LEASE).await;
         released.unwrap();
     }
-    let expected: [Said; 5] = [
+    let [giver, next] = [3, 4].map(|grant| keys::grant_field(OWNER, grant).unwrap());
+    let hold = Hold::new("native", Mode::Exclusive, &giver).of_grant();
+    let serial = acquire(&scripts, hold).await;
+    let outcome = scripts
+        .hand_over(hold, Some(serial), (&next, LEASE), &Attempt::new("a", 1))
+        .await;
+    assert!(matches!(outcome.unwrap(), HandOver::Done(_)));
+    let expected: [Said; 8] = [
         ("lock_acquire", 5, 23),
         ("remove_and_publish", 0, 0),
         ("create", 0, 0),
         ("add_and_look", 0, 0),
         ("remove_and_publish", 0, 0),
+        ("create", 0, 0),
+        ("add_and_look", 0, 0),
+        ("grant_hand_on", 6, 19),
     ];
     assert_eq!(*host.said.lock(), expected);
 }

@@ -144,12 +144,25 @@ const SEEN: &[Row] = &[
          state => lock{x=2}/100s counter=T2/1000s",
     ),
     (
-        "another client has raised the counter",
+        "another client has raised the counter, or it was lost",
         "native
          acquire s#1:0 100s known=0
          SET counter 4000000000000000 PX 1000000
-         hand_on s#1:0 s#2:1 200s serial=T1 => nothing
-         state => lock{s#1:0=1}/100s counter=t0/1000s",
+         hand_on s#1:0 s#2:1 200s serial=T1 => t1
+         state => lock{s#2:1=1}/200s counter=t1/1000s
+         DEL counter
+         hand_on s#2:1 s#3:0 300s serial=4000000000000001 => T2
+         state => lock{s#3:0=1}/300s counter=T2/1000s
+         heard => nothing",
+    ),
+    (
+        "a counter that has come to its end: the lock is free",
+        "native
+         acquire s#1:0 100s known=0
+         SET counter 9007199254740991 PX 1000000
+         hand_on s#1:0 s#2:1 200s serial=T1 => error OutcomeUnknown
+         heard => 0
+         release s#1:0 100s serial=T1 => Expired",
     ),
     (
         "a store that is full changes nothing",

@@ -11,6 +11,8 @@ use super::{
     encoding::{NOT_DONE, count, integer, millis, number, numbers, refusal, text, unsigned},
     hold::{Hold, Mode, acquire_keys},
     host_scripts::HostScripts,
+    native::unfinished,
+    seen_counters::Step,
 };
 use crate::{
     host::{Call, Value},
@@ -77,12 +79,16 @@ impl HostScripts {
         let record = attempt.request_id;
         let seen = serial.filter(|_| record.is_none());
         let step = seen.and_then(|serial| self.counters.next_after(hold.name, serial));
-        let mut script = &catalog::LOCK_HAND_ON;
+        if let Some(step) = step.filter(|_| hold.names_grant) {
+            args.push(number(step.by));
+            let script = &catalog::GRANT_HAND_ON;
+            let call = Call { script, keys, args };
+            let handed_over = self.hand_on(hold.name, call, lease, attempt).await?;
+            return self.with_token((next, lease), step, handed_over).await;
+        }
+        let script = &catalog::LOCK_HAND_ON;
         if let Some(step) = step {
             args.extend(step.args());
-            if hold.names_grant {
-                script = &catalog::GRANT_HAND_ON;
-            }
         } else {
             let serial = serial.map_or(Bytes::new(), number);
             let retention = millis(self.config.idle_token_retention);
@@ -90,6 +96,27 @@ impl HostScripts {
         }
         self.hand_on(hold.name, Call { script, keys, args }, lease, attempt)
             .await
+    }
+
+    /// Makes the token of a grant that was given the lock, if the step did not lead to it.
+    async fn with_token(
+        &self,
+        (next, lease): (Hold<'_>, Duration),
+        step: Step,
+        handed_over: HandOver,
+    ) -> Result<HandOver, CallError> {
+        match handed_over {
+            HandOver::Done(sum) if sum != step.to => {
+                let token = self.token_by_script(next, step, sum).await;
+                if let Some(token) = token.map_err(unfinished)? {
+                    return Ok(HandOver::Done(token));
+                }
+                self.counters.forget(next.name);
+                let _ = self.release_last(next, None, lease).await;
+                Err(unfinished("there is no token"))
+            }
+            other => Ok(other),
+        }
     }
 
     /// The same from the last reader to a writer.
@@ -133,19 +160,19 @@ impl HostScripts {
         if let Some(id) = attempt.request_id {
             call.keys.push(keys::record(name, id));
             let retention = self.config.record_retention(id, attempt.attempt, lease);
-            call.args
-                .extend([text(attempt.attempt), millis(retention)]);
+            call.args.extend([text(attempt.attempt), millis(retention)]);
         }
         let (script, sent_at) = (call.script, Instant::now());
         let reply = self.call(call).await;
         self.saw_token(name, reply.as_ref().ok(), sent_at);
-        let reply = numbers(script, &reply?)?;
-        match *reply.as_slice() {
-            [NOT_DONE] => Ok(HandOver::Refused),
-            [NOT_DONE, others] => Ok(HandOver::OthersRead(count(others))),
-            [NOT_FIRST] => Ok(HandOver::NotFirst),
-            [token] => Ok(HandOver::Done(unsigned(token))),
-            _ => Err(refusal(script, &reply)),
+        let reply = reply?;
+        let what = numbers(script, &reply)?;
+        match (&reply, what.as_slice()) {
+            (Value::Array(_), [NOT_DONE]) => Ok(HandOver::Refused),
+            (Value::Array(_), [NOT_DONE, others]) => Ok(HandOver::OthersRead(count(*others))),
+            (Value::Array(_), [NOT_FIRST]) => Ok(HandOver::NotFirst),
+            (_, [token]) => Ok(HandOver::Done(unsigned(*token))),
+            _ => Err(refusal(script, &what)),
         }
     }
 

@@ -30,7 +30,7 @@ use super::{
     seen_counters::Step,
 };
 use crate::{
-    host::{Call, Commands, HostError, Numbers, Script, Value},
+    host::{Call, Commands, HostError, Numbers, Script},
     script::{CallError, catalog, keys},
 };
 
@@ -100,25 +100,10 @@ impl HostScripts {
                 self.counters.stepped(hold.name, step.to);
                 return Ok(Some(step.to));
             }
-            // Another has raised the counter, or it was lost or set back. If the step made it, it
-            // has no time to live yet, even if the lock is gone.
             Ok([sum, _]) => {
-                let sent_at = Instant::now();
-                let args = vec![
-                    hold.field(),
-                    number(step.by),
-                    millis(self.config.idle_token_retention),
-                    number(u64::from(unsigned(sum) == step.by)),
-                ];
-                let keys = vec![keys::lock(hold.name), keys::counter(hold.name)];
-                let script = &catalog::LOCK_TOKEN;
-                let reply = self.call(Call { script, keys, args }).await;
-                self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
-                match reply {
-                    Ok(Value::Array(_)) => {}
-                    Ok(token) => return Ok(integer(&token).map(unsigned)),
-                    Err(error) if error.is_transient() => return Err(error),
-                    Err(_) => {}
+                let token = self.token_by_script(hold, step, unsigned(sum)).await?;
+                if token.is_some() {
+                    return Ok(token);
                 }
             }
             Err(HostError::Rejected { .. } | HostError::OutOfMemory) => {}
@@ -128,6 +113,34 @@ impl HostScripts {
         self.counters.forget(hold.name);
         self.remove(&catalog::NATIVE_ACQUIRE, hold).await?;
         Ok(None)
+    }
+
+    /// The token of a lock that was taken, if the step led to another sum than was expected:
+    /// another has raised the counter, or it was lost or set back. None if there is none, or if the
+    /// lock is not held any more.
+    pub(super) async fn token_by_script(
+        &self,
+        hold: Hold<'_>,
+        step: Step,
+        sum: u64,
+    ) -> Result<Option<u64>, CallError> {
+        let sent_at = Instant::now();
+        let args = vec![
+            hold.field(),
+            number(step.by),
+            millis(self.config.idle_token_retention),
+            // A counter that the step made has no time to live yet, even if the lock is gone.
+            number(u64::from(sum == step.by)),
+        ];
+        let keys = vec![keys::lock(hold.name), keys::counter(hold.name)];
+        let script = &catalog::LOCK_TOKEN;
+        let reply = self.call(Call { script, keys, args }).await;
+        self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
+        match reply {
+            Ok(token) => Ok(integer(&token).map(unsigned)),
+            Err(error) if error.is_transient() => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Gives back the one hold of a grant, if [`HostScripts::may_run`]. None if a script has to
@@ -165,6 +178,6 @@ impl HostScripts {
 }
 
 /// The lock is taken, so an attempt that goes no further has to be undone.
-fn unfinished(error: impl std::fmt::Display) -> CallError {
+pub(super) fn unfinished(error: impl std::fmt::Display) -> CallError {
     CallError::OutcomeUnknown(format!("a lock was taken, and then: {error}"))
 }
