@@ -69,10 +69,10 @@ pub(super) const PLAIN_HOLES: [Hole; 20] = [
         put: "",
     },
     Hole {
-        name: "the token of a hand-over of a grant is a constant",
+        name: "a hand-over of a grant does not raise the counter",
         scripts: &[&GRANT_HAND_ON],
-        taken: "    return token\n",
-        put: "    return 7\n",
+        taken: "call('incrby', counter, step)",
+        put: "(call('get', counter) or 0) + step",
     },
     Hole {
         name: "a hand-over of a grant leaves it there",

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
@@ -254,16 +255,24 @@ impl Reader {
     }
 
     async fn serve(&mut self, stream: &Stream, progress: &AtomicU64, running: &mut Running) -> End {
-        let output = self.output.clone();
+        let (output, peer) = (self.output.clone(), self.peer.clone());
+        let ended = async {
+            tokio::select! {
+                biased;
+                () = stream.superseded().cancelled() => End::Broken(Some(status::superseded())),
+                // The client is gone, or tonic has dropped the stream.
+                () = output.notices.closed() => End::Broken(None),
+                () = output.stuck(progress) => End::Broken(None),
+                end = output.forward_notices(stream) => End::Broken(Some(end)),
+                () = output.renew_token(stream) => End::Broken(None),
+                () = aged(peer, stream) => End::Leaving(status::connection_aged()),
+            }
+        };
+        // Polled only when one of them is woken, and not for each frame and each answer.
+        let mut ended: FuturesUnordered<_> = std::iter::once(ended).collect();
         tokio::select! {
             biased;
-            () = stream.superseded().cancelled() => End::Broken(Some(status::superseded())),
-            // The client is gone, or tonic has dropped the stream.
-            () = output.notices.closed() => End::Broken(None),
-            () = output.stuck(progress) => End::Broken(None),
-            end = output.forward_notices(stream) => End::Broken(Some(end)),
-            () = output.renew_token(stream) => End::Broken(None),
-            () = aged(self.peer.clone(), stream) => End::Leaving(status::connection_aged()),
+            Some(end) = ended.next() => end,
             end = self.read(stream.id(), running) => end,
         }
     }
