@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{self, Cmd, aio::MultiplexedConnection};
+use deadpool_redis::redis::{self, AsyncConnectionConfig, Cmd, aio::MultiplexedConnection};
 use futures::future::join_all;
 use lockkeeper_store::{
     host::{
@@ -74,7 +74,9 @@ impl Host {
 
 async fn operator_of(server: &RedisServer) -> MultiplexedConnection {
     let client = redis::Client::open(server.url()).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(CALL_TIMEOUT));
+    let connected = client.get_multiplexed_async_connection_with_config(&config);
+    connected.await.unwrap()
 }
 
 // === impl Store ===

@@ -1,6 +1,8 @@
-//! The frames of operations and of their answers, one to one.
+//! The frames of operations and of their answers, one to one, and the first frame of a stream.
 
-use lockkeeper_coordinator::{Answer, Error, Invalid, Operation};
+use std::time::Duration;
+
+use lockkeeper_coordinator::{Answer, Error, Invalid, Opened, Operation};
 
 use crate::grpc::{
     convert::{self, Requests},
@@ -11,6 +13,26 @@ use crate::grpc::{
     tickets,
     viewer::Viewer,
 };
+
+/// Below the idle limits of usual proxies and NATs, whatever the lease.
+const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
+
+/// The first frame to a client.
+pub(super) fn opened(opened: &Opened) -> pb::SessionOpened {
+    let lease = opened.stream.lease();
+    // How often an idle client asks for a sign of life: a dead coordinator is noticed while there
+    // is time to resume elsewhere.
+    let ping_interval = (lease / 6).min(PING_INTERVAL_MAX);
+    pb::SessionOpened {
+        session_id: opened.stream.id().as_str().to_owned(),
+        resume_token: opened.resume_token.clone(),
+        lease: Some(convert::proto_duration(lease)),
+        ping_interval: Some(convert::proto_duration(ping_interval)),
+        renew_interval: Some(convert::proto_duration(lease * 3 / 10)),
+        grants: opened.grants.iter().map(convert::grant).collect(),
+        permits: opened.permits.iter().map(permits::permit_grant).collect(),
+    }
+}
 
 /// Converts a frame by the method of [`Requests`].
 macro_rules! operations {

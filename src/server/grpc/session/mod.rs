@@ -33,7 +33,6 @@ use super::{
     Config, Peer, audit,
     call::Calls,
     convert::{self, Requests},
-    convert_permits::permit_grant,
     layer::BodyFate,
     outbound::{Outbound, Outgoing},
     pb::{self, session_request::Request},
@@ -54,9 +53,6 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long the end of the stream waits for operations in progress, and for the store to confirm
 /// the releases. The rest continues without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Below the idle limits of usual proxies and NATs, whatever the lease.
-const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
 /// How the reading ended.
 enum End {
@@ -196,25 +192,12 @@ impl Reader {
                 return Err(Some(status::invalid_frame("request", why)));
             }
         };
-        let Opened {
-            stream,
-            resume_token,
-            grants,
-            permits,
-        } = opened.map_err(|error| Some(status(&error)))?;
+        let opened = opened.map_err(|error| Some(status(&error)))?;
+        let (frame, stream) = (frames::opened(&opened), opened.stream);
         audit::allowed(&self.account, operation, &stream.id().digest());
         if let Some(peer) = &self.peer {
             stream.comes_from(peer.address());
         }
-        let frame = pb::SessionOpened {
-            session_id: stream.id().as_str().to_owned(),
-            resume_token,
-            lease: Some(convert::proto_duration(stream.lease())),
-            ping_interval: Some(convert::proto_duration(ping_interval(stream.lease()))),
-            renew_interval: Some(convert::proto_duration(stream.lease() * 3 / 10)),
-            grants: grants.iter().map(convert::grant).collect(),
-            permits: permits.iter().map(permit_grant).collect(),
-        };
         let _ = self
             .output
             .notices
@@ -385,12 +368,6 @@ async fn aged(peer: Option<Peer>, stream: &Stream) {
         Some(peer) if stream.keeps_grants() => peer.usage.aged().await,
         _ => std::future::pending().await,
     }
-}
-
-/// How often an idle client asks for a sign of life: a dead coordinator is noticed while there is
-/// time to resume elsewhere.
-fn ping_interval(lease: Duration) -> Duration {
-    (lease / 6).min(PING_INTERVAL_MAX)
 }
 
 // === impl Output ===
