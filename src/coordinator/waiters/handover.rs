@@ -33,8 +33,8 @@
 //!
 //! A write lock is offered to the next writer, in one call or not at all, by a writer
 //! (`lock_hand_on.lua`) or by the last reader (`read_hand_on.lua`). If a reader here came before
-//! that writer, the release wakes all. The store knows how many others read; so many releases are
-//! not offered.
+//! that writer, the release wakes all. The store knows how many others read; of their releases only
+//! the last one is offered.
 
 use std::{future::Future, sync::Arc, task::Poll, time::Duration};
 
@@ -329,7 +329,7 @@ impl Waiters {
         }
     }
 
-    /// So many others read the lock that was offered to a writer; each may be the last.
+    /// So many others read the lock that was offered to a writer, and the last is offered again.
     fn others_read(&self, channel: &str, others: u32) {
         if let Some(channel) = self.state.lock().channels.get_mut(channel) {
             channel.others_read = others.saturating_sub(1);

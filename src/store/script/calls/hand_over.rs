@@ -58,18 +58,17 @@ impl HostScripts {
         (next, lease): (&str, Duration),
         attempt: &Attempt<'_>,
     ) -> Result<HandOver, CallError> {
-        if hold.mode == Mode::Read {
-            return self
-                .hand_over_read(hold, serial, (next, lease), attempt)
-                .await;
-        }
         let keys = match hold.mode {
+            Mode::Read => {
+                let next = (next, lease);
+                return self.hand_over_read(hold, serial, next, attempt).await;
+            }
             Mode::Write => vec![
                 keys::lock(hold.name),
                 keys::counter(hold.name),
                 keys::writer_waiting(hold.name),
             ],
-            Mode::Exclusive | Mode::Fair | Mode::Read => acquire_keys(hold),
+            Mode::Exclusive | Mode::Fair => acquire_keys(hold),
         };
         let next = Hold {
             owner: next,
