@@ -22,12 +22,9 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
     let session = core.session_of(owner)?;
     let owner_lock = core.owner_lock(name, owner).await?;
     let key = GrantKey::new(name, *mode, &owner.label);
-    let held = session.as_ref().and_then(|session| session.grant(&key));
+    let held = session.as_ref().and_then(|it| it.release_begins(&key));
     // The grant table knows better than the caller whether an exclusive lock has a queue.
     let mode = held.as_ref().map_or(*mode, |held| held.mode);
-    if let Some(session) = &session {
-        session.set_releasing(&key, true);
-    }
     let sent_at = Instant::now();
     let released = ask(core, request, mode, session.as_ref(), held.as_ref()).await;
     let Some(session) = session else {

@@ -88,28 +88,26 @@ impl Session {
         sent_at: Instant,
     ) -> (Grant, Lost) {
         let key = GrantKey::of(&grant);
-        let before = state
-            .grants
-            .get(&key)
-            .and_then(|held| held.grant.lock())
-            .cloned();
-        // A fair lock that its owner takes again as an exclusive one still has a queue, and the
-        // release must wake its head.
-        if before.as_ref().is_some_and(|it| it.mode == Mode::Fair) {
-            grant.mode = Mode::Fair;
-        }
-        if let Some(before) = before.filter(|before| before.serial == grant.serial) {
-            // A call that names only the owner has found the grant by its field.
-            grant.field = before.field;
-            grant.note = grant.note.or(before.note);
+        let before = state.forget(deadlines, &key);
+        if let Some(before) = before.as_ref().and_then(|held| held.grant.lock()) {
+            // A fair lock that its owner takes again as an exclusive one still has a queue, and the
+            // release must wake its head.
+            if before.mode == Mode::Fair {
+                grant.mode = Mode::Fair;
+            }
+            if before.serial == grant.serial {
+                // A call that names only the owner has found the grant by its field.
+                grant.field.clone_from(&before.field);
+                grant.note = grant.note.or_else(|| before.note.clone());
+            }
         }
         let holding = Holding::Lock(grant.clone());
-        let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at);
+        let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at, before);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
         (grant, lost)
     }
 
-    /// Enters a holding, and replaces the one with its key.
+    /// Enters a holding in place of the one that its key had before.
     pub(crate) fn enter(
         self: &Arc<Self>,
         state: &mut State,
@@ -117,10 +115,10 @@ impl Session {
         key: GrantKey,
         mut grant: Holding,
         sent_at: Instant,
+        before: Option<Box<Held>>,
     ) -> (Terms, Lost) {
         let (mut lost, mut since, mut asked) = (Lost::default(), sent_at, None);
         let mut terms = grant.terms();
-        let before = state.forget(deadlines, &key);
         // What the store has forgotten meanwhile says nothing about a new grant, least of all its
         // safe window.
         if let Some(before) = before.filter(|before| before.grant.serial() == grant.serial()) {
@@ -139,7 +137,7 @@ impl Session {
         let (at, weight) = (self.due_at(&grant, sent_at), grant.weight());
         let place = state.grants.next_place();
         let due = deadlines.insert(at, Due::Grant(Arc::clone(self), place));
-        let held = Held {
+        let held = Box::new(Held {
             grant,
             lost: lost.clone(),
             lease,
@@ -152,7 +150,7 @@ impl Session {
             releasing: false,
             asked,
             counted: self.account.count_anyway(Quota::Grants, weight),
-        };
+        });
         self.events.tell(|| Event::of(What::Granted, &held.grant));
         state.grants.insert(key, held);
         self.tell_if_safe(state);
@@ -166,6 +164,14 @@ impl Session {
             .grants
             .get(key)
             .and_then(|held| held.grant.lock().cloned())
+    }
+
+    /// The same, and marks that a release is on its way to the store.
+    pub(crate) fn release_begins(&self, key: &GrantKey) -> Option<Grant> {
+        let mut state = self.state.lock();
+        let held = state.grants.get_mut(key)?;
+        held.releasing = true;
+        held.grant.lock().cloned()
     }
 
     /// A resume has confirmed the grant with all of its holds: answers that nobody took are no
@@ -239,7 +245,7 @@ impl Session {
         let mut state = self.state.lock();
         if let Some(held) = state.forget(deadlines, key) {
             self.hold_ended(&held);
-            let Held { grant, lost, .. } = held;
+            let Held { grant, lost, .. } = *held;
             lost.set();
             self.metrics.lost(grant.name(), &reason);
             let token = grant.lock().map(|grant| grant.fencing_token);
@@ -318,7 +324,7 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
+    pub(crate) fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Box<Held>> {
         let held = self.grants.remove(key)?;
         deadlines.remove(held.due);
         self.failing -= usize::from(held.failing);

@@ -37,7 +37,8 @@ impl Session {
         state.live()?;
         let key = GrantKey::of_permits(&grant);
         let holding = Holding::Permits(grant.clone());
-        let (terms, lost) = self.enter(&mut state, deadlines, key, holding, sent_at);
+        let before = state.forget(deadlines, &key);
+        let (terms, lost) = self.enter(&mut state, deadlines, key, holding, sent_at, before);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
         Ok((grant, lost))
     }
