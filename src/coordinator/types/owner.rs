@@ -41,21 +41,27 @@ impl Owner {
         }
     }
 
+    /// The owner of requests in this session that name none.
+    pub fn of_session(session: SessionId) -> Self {
+        Self::labelled(session, Arc::from(Self::DEFAULT_LABEL))
+    }
+
     /// An owner within a session.
     pub fn in_session(session: SessionId, label: &str, limits: &Limits) -> Result<Self, Invalid> {
-        let label = if label.is_empty() {
-            Self::DEFAULT_LABEL
-        } else {
-            label
-        };
-        let label = Self::check(label, limits)?;
+        if label.is_empty() {
+            return Ok(Self::of_session(session));
+        }
+        Ok(Self::labelled(session, Self::check(label, limits)?))
+    }
+
+    fn labelled(session: SessionId, label: Arc<str>) -> Self {
         let field = [session.as_str(), ":", &label].concat().into();
-        Ok(Self {
+        Self {
             session: Some(session),
             label,
             field,
             made: false,
-        })
+        }
     }
 
     /// An owner without a session.

@@ -98,7 +98,7 @@ impl Calls {
             coordinator: &self.coordinator,
             access: &self.access,
             account,
-            session: None,
+            own: None,
         }
     }
 

@@ -19,8 +19,8 @@ pub(super) struct Requests<'a> {
     pub(super) coordinator: &'a Coordinator,
     pub(super) access: &'a Access,
     pub(super) account: &'a Account,
-    /// The stream's session, for requests in frames.
-    pub(super) session: Option<&'a SessionId>,
+    /// For requests in frames, the owner of those in the stream's session that name none.
+    pub(super) own: Option<&'a Owner>,
 }
 
 /// The common fields of `Acquire` and `TryAcquire`.
@@ -151,7 +151,7 @@ impl Requests<'_> {
     /// A malformed id belongs to no session. Another identity's session does not exist for this
     /// caller.
     pub(super) fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
-        match self.session {
+        match self.own.and_then(|own| own.session.as_ref()) {
             Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
             Some(_) => Err(Invalid::new("session_id", "is not the session of this stream").into()),
             None if id.is_empty() => Ok(None),
@@ -188,9 +188,10 @@ impl Requests<'_> {
 
     pub(super) fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
         let limits = self.coordinator.limits();
-        let owner = match session {
-            Some(session) => Owner::in_session(session, label, limits)?,
-            None => Owner::sessionless(label, limits)?,
+        let owner = match (session, self.own) {
+            (Some(_), Some(own)) if label.is_empty() || *label == *own.label => own.clone(),
+            (Some(session), _) => Owner::in_session(session, label, limits)?,
+            (None, _) => Owner::sessionless(label, limits)?,
         };
         Ok(self.marked(owner))
     }

@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use http::Request as HttpRequest;
 use lockkeeper_access::{Access, Identity};
-use lockkeeper_coordinator::{Coordinator, Lease, Operation, SessionId};
+use lockkeeper_coordinator::{Coordinator, Lease, Operation, Owner, SessionId};
 use prost::Message as _;
 use tonic::metadata::MetadataMap;
 use tower::ServiceExt as _;
@@ -35,11 +35,12 @@ pub fn request(
         return;
     };
     let account = access.account(Identity::anonymous());
+    let own = session.cloned().map(Owner::of_session);
     let requests = Requests {
         coordinator,
         access,
         account: &account,
-        session,
+        own: own.as_ref(),
     };
     match frame.request {
         Some(Request::Open(open)) => {

@@ -18,8 +18,8 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, EndedByForce, Error, Invalid, Notice, Opened, Operation, Reply, Resumed,
-    SessionId, Stream,
+    Answer, AnswersTo, EndedByForce, Error, Invalid, Notice, Opened, Operation, Owner, Reply,
+    Resumed, SessionId, Stream,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -217,7 +217,8 @@ impl Reader {
 
     async fn resume(&self, resume: pb::ResumeSession) -> Result<Opened, Error> {
         let id = SessionId::parse(&resume.session_id).ok_or(Error::SessionNotFound)?;
-        let requests = self.requests(Some(&id));
+        let own = Owner::of_session(id.clone());
+        let requests = self.requests(Some(&own));
         let named = Resumed {
             locks: requests.resumed(&id, resume.grants)?,
             permits: requests.resumed_permits(&id, resume.permits)?,
@@ -229,10 +230,11 @@ impl Reader {
             .await
     }
 
-    /// Converts requests of the stream's caller, in its session once there is one.
-    fn requests<'a>(&'a self, session: Option<&'a SessionId>) -> Requests<'a> {
+    /// Converts requests of the stream's caller, in its session once there is one. `own` is the
+    /// owner of those that name none.
+    fn requests<'a>(&'a self, own: Option<&'a Owner>) -> Requests<'a> {
         Requests {
-            session,
+            own,
             ..self.calls.requests(&self.account)
         }
     }
@@ -251,16 +253,17 @@ impl Reader {
                 () = aged(peer, stream) => End::Leaving(status::connection_aged()),
             }
         };
+        let own = Owner::of_session(stream.id().clone());
         // Polled only when one of them is woken, and not for each frame and each answer.
         let mut ended: FuturesUnordered<_> = std::iter::once(ended).collect();
         tokio::select! {
             biased;
             Some(end) = ended.next() => end,
-            end = self.read(stream.id(), running) => end,
+            end = self.read(&own, running) => end,
         }
     }
 
-    async fn read(&mut self, session: &SessionId, running: &mut Running) -> End {
+    async fn read(&mut self, own: &Owner, running: &mut Running) -> End {
         let slots = Arc::clone(&self.output.slots);
         let mut room = None;
         loop {
@@ -299,7 +302,7 @@ impl Reader {
                         request => {
                             let span = spans::of_frame(request.as_ref(), &traceparent);
                             span.in_scope(|| {
-                                self.begin(session, op_id, request, room.take(), running);
+                                self.begin(own, op_id, request, room.take(), running);
                             });
                         }
                     }
@@ -311,13 +314,13 @@ impl Reader {
     /// Begins an operation. A waiting one gets its own task; the reader runs the others.
     fn begin(
         &self,
-        session: &SessionId,
+        own: &Owner,
         op_id: u64,
         request: Option<Request>,
         slot: Option<OwnedSemaphorePermit>,
         running: &mut Running,
     ) {
-        match self.operation(session, op_id, request) {
+        match self.operation(own, op_id, request) {
             Ok(operation) if operation.waits() => {
                 let cancel = CancellationToken::new();
                 self.output.waits.lock().insert(op_id, cancel.clone());
@@ -337,7 +340,7 @@ impl Reader {
 
     fn operation(
         &self,
-        session: &SessionId,
+        own: &Owner,
         op_id: u64,
         request: Option<Request>,
     ) -> Result<Operation, Error> {
@@ -345,7 +348,7 @@ impl Reader {
             return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
         self.account.request()?;
-        let operation = frames::operation(&self.requests(Some(session)), request)?;
+        let operation = frames::operation(&self.requests(Some(own)), request)?;
         if operation.waits() && self.output.waits.lock().contains_key(&op_id) {
             let why = "is that of an operation that is still waiting";
             return Err(Invalid::new(OP_ID, why).into());
