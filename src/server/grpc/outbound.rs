@@ -7,10 +7,14 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use lockkeeper_coordinator::{Answer, Error, Notice};
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, Sleep, sleep},
+};
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -24,6 +28,11 @@ use super::{
     status::{message, status},
     viewer::Viewer,
 };
+
+/// How long the state of a wait is kept for a frame that it can be sent together with. A waiter that
+/// asks while a lock is being handed over would be woken twice otherwise, and its coordinator would
+/// be kept from the hand-over.
+const STATE_KEPT: Duration = Duration::from_millis(1);
 
 /// A frame that is not an answer.
 #[derive(Debug)]
@@ -39,7 +48,7 @@ pub(super) enum Outgoing {
 /// The stream that tonic reads.
 #[derive(Debug)]
 pub(super) struct Outbound {
-    answers: mpsc::Receiver<(u64, Answer)>,
+    answers: Answers,
     notices: mpsc::Receiver<Outgoing>,
     /// Counts the frames that were read.
     progress: Arc<AtomicU64>,
@@ -47,6 +56,17 @@ pub(super) struct Outbound {
     viewer: Viewer,
     metrics: Metrics,
     state: State,
+}
+
+/// The answers in their order; the state of a wait not long before the next one.
+#[derive(Debug)]
+struct Answers {
+    queue: mpsc::Receiver<(u64, Answer)>,
+    kept: Option<(u64, Answer)>,
+    /// When it is sent alone.
+    kept_until: Option<Pin<Box<Sleep>>>,
+    /// The one behind it.
+    next: Option<(u64, Answer)>,
 }
 
 #[derive(Debug)]
@@ -68,7 +88,7 @@ impl Outbound {
         metrics: Metrics,
     ) -> Self {
         Self {
-            answers,
+            answers: Answers::of(answers),
             notices,
             progress,
             waits,
@@ -115,6 +135,67 @@ impl Outbound {
     }
 }
 
+// === impl Answers ===
+
+impl Answers {
+    fn of(queue: mpsc::Receiver<(u64, Answer)>) -> Self {
+        Self {
+            queue,
+            kept: None,
+            kept_until: None,
+            next: None,
+        }
+    }
+
+    /// The next answer; pending as well if there will be none.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(u64, Answer)> {
+        if let Some(next) = self.next.take() {
+            return Poll::Ready(next);
+        }
+        while let Poll::Ready(Some(answer)) = self.queue.poll_recv(cx) {
+            let is_state = is_state(&answer.1);
+            match self.kept.take() {
+                None if is_state => self.keep(answer),
+                None => return Poll::Ready(answer),
+                Some(kept) => {
+                    let behind = if is_state {
+                        &mut self.kept
+                    } else {
+                        &mut self.next
+                    };
+                    *behind = Some(answer);
+                    return Poll::Ready(kept);
+                }
+            }
+        }
+        let kept_until = self.kept_until.as_mut().filter(|_| self.kept.is_some());
+        let is_over = kept_until.is_some_and(|until| until.as_mut().poll(cx).is_ready());
+        match self.kept.take_if(|_| is_over) {
+            Some(kept) => Poll::Ready(kept),
+            None => Poll::Pending,
+        }
+    }
+
+    fn keep(&mut self, answer: (u64, Answer)) {
+        self.kept = Some(answer);
+        match &mut self.kept_until {
+            Some(until) => until.as_mut().reset(Instant::now() + STATE_KEPT),
+            None => self.kept_until = Some(Box::pin(sleep(STATE_KEPT))),
+        }
+    }
+}
+
+/// Whether this only says how a wait stands.
+fn is_state(answer: &Answer) -> bool {
+    matches!(
+        answer,
+        Answer::Waiting(_)
+            | Answer::WaitingForAll(..)
+            | Answer::WaitingForPermits(_)
+            | Answer::WaitingForLatch(_)
+    )
+}
+
 /// Whether this may be the last answer of a wait. A frame refused for its `op_id` does not end the
 /// wait with that id.
 fn ends_wait(answer: &Answer) -> bool {
@@ -151,11 +232,11 @@ impl Stream for Outbound {
             }
         }
         match (
-            self.answers.poll_recv(cx),
+            self.answers.poll_next(cx),
             std::mem::replace(&mut self.state, State::Ended),
         ) {
             (_, State::Ended) => Poll::Ready(None),
-            (Poll::Ready(Some((op_id, answer))), state) => {
+            (Poll::Ready((op_id, answer)), state) => {
                 self.state = state;
                 Poll::Ready(Some(Ok(self.answer(op_id, answer))))
             }
@@ -165,5 +246,60 @@ impl Stream for Outbound {
                 Poll::Pending
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn answers() -> (mpsc::Sender<(u64, Answer)>, Answers) {
+        let (sender, queue) = mpsc::channel(8);
+        (sender, Answers::of(queue))
+    }
+
+    async fn next(answers: &mut Answers) -> u64 {
+        poll_fn(|cx| answers.poll_next(cx)).await.0
+    }
+
+    fn next_now(answers: &mut Answers) -> Option<u64> {
+        next(answers).now_or_never()
+    }
+
+    const STATE: Answer = Answer::WaitingForLatch(1);
+    const ANSWER: Answer = Answer::Failed(Error::Draining);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_state_is_sent_with_what_follows_and_alone_after_a_while() {
+        let (sender, mut answers) = answers();
+        for (op_id, answer) in [(1, STATE), (2, ANSWER), (3, ANSWER)] {
+            sender.try_send((op_id, answer)).unwrap();
+        }
+        let sent = [(); 3].map(|()| next_now(&mut answers));
+        assert_eq!(sent, [1, 2, 3].map(Some));
+        for _ in 0..2 {
+            let asked_at = Instant::now();
+            sender.try_send((4, STATE)).unwrap();
+            assert_eq!(next_now(&mut answers), None);
+            assert_eq!(next(&mut answers).await, 4);
+            assert_eq!(asked_at.elapsed(), STATE_KEPT);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_state_is_kept_at_most() {
+        let (sender, mut answers) = answers();
+        for op_id in 1..=3 {
+            sender.try_send((op_id, STATE)).unwrap();
+        }
+        let sent = [(); 3].map(|()| next_now(&mut answers));
+        assert_eq!(sent, [Some(1), Some(2), None]);
+        sender.try_send((4, ANSWER)).unwrap();
+        let sent = [(); 3].map(|()| next_now(&mut answers));
+        assert_eq!(sent, [Some(3), Some(4), None]);
     }
 }

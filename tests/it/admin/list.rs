@@ -77,7 +77,8 @@ async fn locks_are_listed_page_by_page_with_who_holds_and_waits() {
         assert_eq!(lock.holders[0].client_name, "worker 7");
         assert!(!lock.holders[0].session_digest.contains(&session.id()));
         assert!(lock.last_fencing_token > 0);
-        assert_eq!(std_duration(lock.remaining_lease), secs(30));
+        let left = std_duration(lock.remaining_lease);
+        assert!((secs(29)..=secs(30)).contains(&left), "{left:?}");
         assert_eq!(list(&mut admin, "", 100).await.len(), 26);
         let bad = pb::ListLocksRequest {
             page_token: "nonsense".to_owned(),

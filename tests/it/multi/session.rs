@@ -20,8 +20,9 @@ async fn frames_do_what_the_rpcs_do() {
     let op = session.send(Request::AcquireAll(all(&["a", "b"], "", secs(60))));
     match session.answer(op).await {
         Response::WaitingForAll(waiting) => {
-            let left = waiting.waiting.unwrap().holder_remaining_lease;
-            assert_eq!((waiting.name.as_str(), std_duration(left)), ("b", secs(60)));
+            let left = std_duration(waiting.waiting.unwrap().holder_remaining_lease);
+            assert!((secs(59)..=secs(60)).contains(&left), "{left:?}");
+            assert_eq!(waiting.name, "b");
         }
         other => panic!("{other:?}"),
     }
