@@ -12,12 +12,12 @@
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures::executor::block_on;
 use lockkeeper_store::{
     host::{
-        Call, Script, ScriptHost, Value,
+        Call, Script, ScriptHost, Value, Words,
         embedded::{Clock, EmbeddedStore},
+        words,
     },
     script::{
         catalog::{LOCK_ACQUIRE, LOCK_RELEASE},
@@ -70,10 +70,8 @@ fn fill(store: &EmbeddedStore, others: usize) {
     }
 }
 
-fn call(script: &'static Script, keys: Vec<Bytes>, args: &[&str]) -> Call {
-    let args = args
-        .iter()
-        .map(|arg| Bytes::copy_from_slice(arg.as_bytes()));
+fn call(script: &'static Script, keys: Words, args: &[&str]) -> Call {
+    let args = args.iter();
     Call {
         script,
         keys,
@@ -89,10 +87,10 @@ impl Pairs {
             let name = format!("lock-{number}");
             let owner = format!("c2f2a1b0-5b1e-4f0e-9c2e-{number:012}:1");
             let (lock, counter) = (keys::lock(&name), keys::counter(&name));
-            let give_back = vec![lock.clone(), counter.clone(), keys::channel(&name).into()];
+            let give_back = words![lock, counter, keys::channel(&name)];
             let take = [&owner, "30000", "604800000"];
             [
-                call(&LOCK_ACQUIRE, vec![lock, counter], &take),
+                call(&LOCK_ACQUIRE, words![lock, counter], &take),
                 call(&LOCK_RELEASE, give_back, &[&owner, "", "0"]),
             ]
         };

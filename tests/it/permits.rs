@@ -331,9 +331,9 @@ async fn every_key_but_the_counters_ends_by_itself() {
         left > 0
     };
     // What Redisson's own semaphores keep.
-    assert!(!ends(b"s") && !ends(&keys::permit_leases("s")));
-    assert!(ends(&keys::permit_owners("s")) && ends(&keys::kind("s")));
-    assert!(ends(&keys::record("s", "r1")));
+    assert!(!ends(b"s") && !ends(&keys::permit_leases("s").to_bytes()));
+    assert!(ends(&keys::permit_owners("s").to_bytes()) && ends(&keys::kind("s").to_bytes()));
+    assert!(ends(&keys::record("s", "r1").to_bytes()));
     assert_eq!(world.store.key_count(), 5);
     tokio::time::sleep(secs(6)).await;
     assert!(permits.is_idle(2).await, "without anybody sweeping");

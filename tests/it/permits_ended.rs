@@ -73,7 +73,7 @@ async fn a_release_of_permits_that_somebody_took_away_is_their_loss() {
     let (_faults, world, _client, _permits, mut session) = pool(2).await;
     let grant = session.acquire_permits("s", 1).await;
     let id = hex::decode(&grant.permit_ids[0]).unwrap();
-    let leases = keys::permit_leases("s");
+    let leases = keys::permit_leases("s").to_bytes();
     let removed = world.store.command(&[b"ZREM", &leases, &id]);
     assert_eq!(removed, Ok(Value::Int(1)));
     let op_id = session.send(Request::ReleasePermits(release(&[])));

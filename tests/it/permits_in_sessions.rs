@@ -127,7 +127,7 @@ async fn permits_that_somebody_took_away_are_told_as_lost_at_the_next_renewal() 
     let mut session = client.open().await;
     let grant = session.acquire_permits("s", 2).await;
     let id = hex::decode(&grant.permit_ids[0]).unwrap();
-    let leases = keys::permit_leases("s");
+    let leases = keys::permit_leases("s").to_bytes();
     let removed = world.store.command(&[b"ZREM", &leases, &id]);
     assert_eq!(removed, Ok(Value::Int(1)));
     let begun = Instant::now();
@@ -164,7 +164,7 @@ async fn a_session_is_resumed_elsewhere_with_its_permits() {
     first.cut();
     permits.release("nobody", &[]).await.unwrap_err();
     let id = hex::decode(&gone.permit_ids[0]).unwrap();
-    let leases = keys::permit_leases("s");
+    let leases = keys::permit_leases("s").to_bytes();
     world.store.command(&[b"ZREM", &leases, &id]).unwrap();
     world.store.command(&[b"INCRBY", b"s", b"1"]).unwrap();
     let mut second = world.client(1).await;

@@ -37,7 +37,7 @@ fn held(world: &World, name: &str) -> usize {
 }
 
 fn counter(store: &EmbeddedStore, name: &str) -> u64 {
-    let counter = keys::counter(name);
+    let counter = keys::counter(name).to_bytes();
     let value = store.command(&[b"GET".as_slice(), &counter]).unwrap();
     match value {
         Value::Bytes(digits) => str::from_utf8(&digits).unwrap().parse().unwrap(),
@@ -46,7 +46,7 @@ fn counter(store: &EmbeddedStore, name: &str) -> u64 {
 }
 
 fn set_counter(store: &EmbeddedStore, name: &str, value: u64) {
-    let counter = keys::counter(name);
+    let counter = keys::counter(name).to_bytes();
     let value = value.to_string();
     store
         .command(&[b"SET".as_slice(), &counter, value.as_bytes()])
@@ -75,7 +75,7 @@ async fn what_a_store_does_late_is_undone() {
     }
     eventually("it has run", || async {
         world.stores.iter().all(|store| {
-            let counter = keys::counter("a");
+            let counter = keys::counter("a").to_bytes();
             store.command(&[b"EXISTS".as_slice(), &counter]).unwrap() == Value::Int(1)
         })
     })

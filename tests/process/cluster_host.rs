@@ -9,6 +9,7 @@ use lockkeeper_store::{
     host::{
         Call, HostError, Script, ScriptHost, Value, Wake,
         redis::{RedisConfig, connect},
+        words,
     },
     script::keys,
 };
@@ -47,11 +48,10 @@ async fn eval(
     key: &str,
     argument: &str,
 ) -> Result<Value, HostError> {
-    let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
     let call = Call {
         script,
-        keys: vec![bytes(key)],
-        args: vec![bytes(argument)],
+        keys: words![key],
+        args: words![argument],
     };
     host.eval(call).await
 }
@@ -116,8 +116,8 @@ async fn calls_and_messages_find_the_master_of_their_slot() {
     assert_ne!(partitions[0], partitions[1]);
     let no_keys = Call {
         script: &SAY_BOTH,
-        keys: Vec::new(),
-        args: Vec::new(),
+        keys: words![],
+        args: words![],
     };
     assert!(matches!(
         host.eval(no_keys).await,

@@ -7,6 +7,7 @@ use futures::future::join_all;
 use lockkeeper_store::host::{
     Call, HostError, Script, ScriptHost, Value, Wake,
     redis::{RedisConfig, connect},
+    words,
 };
 use tokio::{
     net::TcpStream,
@@ -70,11 +71,10 @@ fn expect_all_unknown(answers: &[Result<Value, HostError>]) {
 }
 
 fn call(script: &'static Script, key: &str, argument: &str) -> Call {
-    let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
     Call {
         script,
-        keys: vec![bytes(key)],
-        args: vec![bytes(argument)],
+        keys: words![key],
+        args: words![argument],
     }
 }
 

@@ -5,6 +5,7 @@ use std::{path::Path, process::Command};
 use lockkeeper_store::host::{
     Call, HostError, Script, Value,
     redis::{RedisConfig, TlsCertificates, connect},
+    words,
 };
 use lockkeeper_testkit::prelude::*;
 use tempfile::TempDir;
@@ -23,8 +24,8 @@ async fn outcome(config: &RedisConfig) -> Result<Value, HostError> {
     let outcome = host
         .eval(Call {
             script: &ONE,
-            keys: vec![],
-            args: vec![],
+            keys: words![],
+            args: words![],
         })
         .await;
     if outcome.is_ok() {

@@ -145,7 +145,7 @@ impl Ledger {
     /// A script of a fair lock has put a waiter first, taken it away, or granted the lock.
     pub(crate) fn lines_up(&self, script: &str, keys: &[Bytes], args: &[Bytes], answer: &Value) {
         let mut line = self.0.line.lock();
-        let vouched = keys::vouched_waiters(&String::from_utf8_lossy(&keys[0]));
+        let vouched = keys::vouched_waiters(&String::from_utf8_lossy(&keys[0])).to_bytes();
         let now = self.store_millis();
         // One that nobody vouches for loses its place. The same script may have it queue up anew.
         let mut next = line.next.take().filter(|(_, until)| now < *until);
@@ -259,7 +259,8 @@ impl Ledger {
                 });
             }
         }
-        let token = match self.command(&[b"GET".as_ref(), keys::counter(text).as_ref()]) {
+        let token = match self.command(&[b"GET".as_ref(), keys::counter(text).to_bytes().as_ref()])
+        {
             Value::Bytes(token) => number(&token).unwrap_or(0),
             _ => 0,
         };
@@ -277,7 +278,7 @@ impl Ledger {
     )]
     fn read_hold(&self, lock: &str, owner: &[u8], count: i64) -> Option<Option<Millis>> {
         let owner = str::from_utf8(owner).ok()?;
-        let mut key = keys::read_holds(lock, owner).to_vec();
+        let mut key = keys::read_holds(lock, owner).to_bytes().to_vec();
         key.extend(format!(":{count}").as_bytes());
         self.time_to_live(&key)
     }
@@ -296,7 +297,7 @@ impl Ledger {
         if self.0.families[name] != Family::Fair {
             return Vec::new();
         }
-        let key = keys::queue(self.0.names[name]);
+        let key = keys::queue(self.0.names[name]).to_bytes();
         let Value::Array(owners) = self.command(&[b"LRANGE", key.as_ref(), b"0", b"-1"]) else {
             return Vec::new();
         };

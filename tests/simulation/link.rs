@@ -13,7 +13,7 @@ use bytes::Bytes;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_store::host::{
     Acks, Call, Commands, Connected, HostError, Numbers, Replicas, ScriptHost, Value, Wake,
-    WakeSender,
+    WakeSender, Words,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -197,13 +197,12 @@ impl Link {
             if let Some(broken) = self.0.mutant.script(script.name) {
                 script = broken;
             }
-            let names = keys.clone();
-            let waiter = waiter(script.name, &args);
+            let (names, said) = (owned(&keys), owned(&args));
+            let waiter = waiter(script.name, &said);
             // A lock that is handed on has more keys if it is fair.
             let is_fair = script.name.starts_with("fair_")
                 || (script.name == "lock_hand_on" && keys.len() > 3);
-            let lined_up = is_fair.then(|| args.clone());
-            let proclaimed = (script.name == "election_proclaim").then(|| args.clone());
+            let is_proclaimed = script.name == "election_proclaim";
             let answer = self.0.host.eval(Call { script, keys, args }).await;
             self.0.ledger.look(&names, script.name);
             if let Ok(answer) = &answer
@@ -211,13 +210,16 @@ impl Link {
             {
                 self.0.ledger.told(&names, script.name, answer);
             }
-            if let (Some(args), Ok(answer)) = (lined_up, &answer) {
-                self.0.ledger.lines_up(script.name, &names, &args, answer);
+            if let Ok(answer) = &answer
+                && is_fair
+            {
+                self.0.ledger.lines_up(script.name, &names, &said, answer);
             }
-            if let (Some(args), Ok(Value::Array(answer))) = (proclaimed, &answer)
+            if let Ok(Value::Array(answer)) = &answer
+                && is_proclaimed
                 && answer.first() == Some(&Value::Int(1))
             {
-                self.0.ledger.proclaims(&names, &args);
+                self.0.ledger.proclaims(&names, &said);
             }
             if let (Some(field), Ok(Value::Array(answer))) = (waiter, &answer)
                 && answer.first() == Some(&Value::Int(0))
@@ -405,6 +407,10 @@ impl Link {
 
 /// The field of the owner that waits if this call does not get the lock, and is known to do so in
 /// the store.
+fn owned(words: &Words) -> Vec<Bytes> {
+    words.iter().map(Bytes::copy_from_slice).collect()
+}
+
 fn waiter(script: &str, args: &[Bytes]) -> Option<Bytes> {
     let waits = match script {
         "fair_acquire" => args.get(3)? == "1",

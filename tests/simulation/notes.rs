@@ -139,15 +139,15 @@ fn held(store: &EmbeddedStore, lock: &str) -> Vec<Noted> {
     let noted = holds.map(|pair| {
         let field = String::from_utf8_lossy(&pair[0]).into_owned();
         let reads = is_shared && !field.ends_with(WRITE);
-        let mut hold = keys::read_holds(lock, &field).to_vec();
+        let mut hold = keys::read_holds(lock, &field).to_bytes().to_vec();
         hold.push(b':');
         hold.extend(&pair[1]);
         let (key, serial, lives) = if reads {
-            let key = keys::reader_note(lock, &field);
+            let key = keys::reader_note(lock, &field).to_bytes();
             (key, run(&[b"GET", &hold]), left(&hold))
         } else {
-            let serial = run(&[b"GET", &keys::counter(lock)]);
-            (keys::note(lock), serial, left(lock.as_bytes()))
+            let serial = run(&[b"GET", &keys::counter(lock).to_bytes()]);
+            (keys::note(lock).to_bytes(), serial, left(lock.as_bytes()))
         };
         let serial = bytes(serial);
         let asked = run(&[b"HMGET", &key, b"owner", b"serial", b"note"]);

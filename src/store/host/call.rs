@@ -5,15 +5,17 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use sha1::{Digest as _, Sha1};
 
+use super::words::Words;
+
 /// One evaluation of a script.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// What to run.
     pub script: &'static Script,
     /// `KEYS`; all of one call share a slot on hosts that have slots.
-    pub keys: Vec<Bytes>,
+    pub keys: Words,
     /// `ARGV`.
-    pub args: Vec<Bytes>,
+    pub args: Words,
 }
 
 /// A Lua script with the name it has in logs and its SHA-1, by which Redis knows it.

@@ -10,6 +10,7 @@ pub mod redis;
 mod replicas;
 mod scan;
 mod wake;
+mod words;
 
 pub use call::{Call, Script, Value};
 pub use commands::{Commands, Numbers};
@@ -18,6 +19,9 @@ pub use metrics::Metrics;
 pub use replicas::{Acks, Replicas, Replication};
 pub use scan::{ScanCursor, Scanned};
 pub use wake::{Wake, WakeSender};
+pub use words::{Word, Words};
+
+pub use crate::words;
 
 use std::sync::Arc;
 

@@ -1,9 +1,18 @@
 //! Key and channel names, the only place that knows their form. Except for the record of a request
 //! they are Redisson's.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use bytes::Bytes;
+
+use crate::host::Word;
+
+/// A key as the parts that it is joined of, which are copied only once, into a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a>([&'a str; PARTS]);
+
+/// The most parts that a key has.
+const PARTS: usize = 7;
 
 /// Names that start so are keys of the layout itself, ours or Redisson's.
 const OUR_PREFIX: &str = "lockkeeper_";
@@ -32,17 +41,27 @@ const SESSION_ID_CHARS: usize = 36;
 const WRITE_SUFFIX: &str = ":write";
 
 /// The hash that holds the lock: the name itself.
-pub fn lock(name: &str) -> Bytes {
-    Bytes::copy_from_slice(name.as_bytes())
+pub fn lock(name: &str) -> Key<'_> {
+    Key::whole(name)
 }
 
 /// The channel on which a release is announced.
 pub fn channel(name: &str) -> String {
+    channel_key(name).to_string()
+}
+
+/// The same as a word of a call.
+pub(crate) fn channel_key(name: &str) -> Key<'_> {
     prefixed("redisson_lock__channel", name)
 }
 
 /// The channel on which a release of a read/write lock is announced.
 pub fn rw_channel(name: &str) -> String {
+    rw_channel_key(name).to_string()
+}
+
+/// The same as a word of a call.
+pub(crate) fn rw_channel_key(name: &str) -> Key<'_> {
     prefixed("redisson_rwlock", name)
 }
 
@@ -52,45 +71,43 @@ pub fn fair_channel(name: &str, owner: &str) -> String {
 }
 
 /// The queue of a fair lock: a list of owners.
-pub fn queue(name: &str) -> Bytes {
-    prefixed("redisson_lock_queue", name).into()
+pub fn queue(name: &str) -> Key<'_> {
+    prefixed("redisson_lock_queue", name)
 }
 
 /// When each owner in the queue counts as dead.
-pub fn queue_deadlines(name: &str) -> Bytes {
-    prefixed("redisson_lock_timeout", name).into()
+pub fn queue_deadlines(name: &str) -> Key<'_> {
+    prefixed("redisson_lock_timeout", name)
 }
 
 /// Until when coordinators have vouched for the waiters that are theirs.
-pub fn vouched_waiters(name: &str) -> Bytes {
-    prefixed("lockkeeper_fair_waiters", name).into()
+pub fn vouched_waiters(name: &str) -> Key<'_> {
+    prefixed("lockkeeper_fair_waiters", name)
 }
 
 /// What the keys of all read holds begin with; an owner, `:rwlock_timeout:` and a number follow.
-pub fn read_holds_base(name: &str) -> Bytes {
-    tagged(name).into()
+pub fn read_holds_base(name: &str) -> Key<'_> {
+    tagged(name, [])
 }
 
 /// What the keys of an owner's read holds begin with; a number follows.
-pub fn read_holds(name: &str, owner: &str) -> Bytes {
-    [&tagged(name), ":", owner, ":rwlock_timeout"]
-        .concat()
-        .into()
+pub fn read_holds<'a>(name: &'a str, owner: &'a str) -> Key<'a> {
+    tagged(name, [":", owner, ":rwlock_timeout"])
 }
 
 /// The readers of ours by the ends of their leases.
-pub fn readers(name: &str) -> Bytes {
-    prefixed("lockkeeper_readers", name).into()
+pub fn readers(name: &str) -> Key<'_> {
+    prefixed("lockkeeper_readers", name)
 }
 
 /// The mark of a writer that waits.
-pub fn writer_waiting(name: &str) -> Bytes {
-    prefixed("lockkeeper_writer_waiting", name).into()
+pub fn writer_waiting(name: &str) -> Key<'_> {
+    prefixed("lockkeeper_writer_waiting", name)
 }
 
 /// The field of an owner's write hold.
-pub fn write_field(owner: &str) -> Bytes {
-    [owner, WRITE_SUFFIX].concat().into()
+pub fn write_field(owner: &str) -> Key<'_> {
+    Key::of([owner, WRITE_SUFFIX])
 }
 
 /// The owner, if the field is that of a write hold.
@@ -123,45 +140,40 @@ pub fn owner_of(field: &str) -> Cow<'_, str> {
 }
 
 /// The fencing counter.
-pub fn counter(name: &str) -> Bytes {
-    prefixed("redisson_lock_token", name).into()
+pub fn counter(name: &str) -> Key<'_> {
+    prefixed("redisson_lock_token", name)
 }
 
 /// The record of the first answer to a request id.
-pub fn record(name: &str, request_id: &str) -> Bytes {
-    [&prefixed("lockkeeper_request", name), ":", request_id]
-        .concat()
-        .into()
+pub fn record<'a>(name: &'a str, request_id: &'a str) -> Key<'a> {
+    prefixed("lockkeeper_request", name).and(request_id)
 }
 
 /// What the owner of a lock says of its hold. `lua/lib/note.lua` makes this key and the next one of
 /// that of the fencing counter.
-pub fn note(name: &str) -> Bytes {
-    prefixed("lockkeeper_note", name).into()
+pub fn note(name: &str) -> Key<'_> {
+    prefixed("lockkeeper_note", name)
 }
 
 /// The same for an owner that reads.
-pub fn reader_note(name: &str, owner: &str) -> Bytes {
-    let note = prefixed("lockkeeper_reader_note", name);
-    [&note, ":", owner].concat().into()
+pub fn reader_note<'a>(name: &'a str, owner: &'a str) -> Key<'a> {
+    prefixed("lockkeeper_reader_note", name).and(owner)
 }
 
 /// The record of an election, and the channel on which its changes are announced.
 /// `lua/lib/token.lua` makes this key of that of the fencing counter.
 pub fn election(name: &str) -> String {
-    prefixed("lockkeeper_election", name)
+    prefixed("lockkeeper_election", name).to_string()
 }
 
 /// The record of the last release by force.
-pub fn forced(name: &str) -> Bytes {
-    prefixed("lockkeeper_forced", name).into()
+pub fn forced(name: &str) -> Key<'_> {
+    prefixed("lockkeeper_forced", name)
 }
 
 /// The holders that a message with this id has reached.
-pub fn holders_reached(name: &str, id: &str) -> Bytes {
-    [&prefixed("lockkeeper_holders", name), ":", id]
-        .concat()
-        .into()
+pub fn holders_reached<'a>(name: &'a str, id: &'a str) -> Key<'a> {
+    prefixed("lockkeeper_holders", name).and(id)
 }
 
 /// The channel of messages to the coordinators of holders. No name can have it, and it is one of
@@ -196,27 +208,23 @@ pub fn named_by(key: &[u8]) -> Option<String> {
 
 /// The leases of a semaphore's permits. (The semaphore and the latch are, as the lock, the name
 /// itself.)
-pub fn permit_leases(name: &str) -> Bytes {
-    if name.contains('{') {
-        format!("{name}:timeout").into()
-    } else {
-        format!("{{{name}}}:timeout").into()
-    }
+pub fn permit_leases(name: &str) -> Key<'_> {
+    tagged(name, [LEASES_SUFFIX])
 }
 
 /// Whose the permits are that we have taken.
-pub fn permit_owners(name: &str) -> Bytes {
-    prefixed("lockkeeper_permits", name).into()
+pub fn permit_owners(name: &str) -> Key<'_> {
+    prefixed("lockkeeper_permits", name)
 }
 
 /// The channel on which free permits are announced.
 pub fn permit_channel(name: &str) -> String {
-    prefixed("redisson_sc", name)
+    prefixed("redisson_sc", name).to_string()
 }
 
 /// What kind of counter the name is.
-pub fn kind(name: &str) -> Bytes {
-    prefixed("lockkeeper_kind", name).into()
+pub fn kind(name: &str) -> Key<'_> {
+    prefixed("lockkeeper_kind", name)
 }
 
 /// The channel on which the opening of a latch is announced. Redisson adds braces here to every
@@ -226,23 +234,23 @@ pub fn latch_channel(name: &str) -> String {
 }
 
 /// The sessions of an identity that have ended.
-pub fn ended_sessions(whose: &str) -> Bytes {
-    prefixed("lockkeeper_ended", whose).into()
+pub fn ended_sessions(whose: &str) -> Key<'_> {
+    prefixed("lockkeeper_ended", whose)
 }
 
 /// The waits of a session, or of an owner without one, that have this digest.
-pub fn waits(prefix: &str, digest: &str) -> Bytes {
-    prefixed("lockkeeper_waits", &[prefix, digest].concat()).into()
+pub fn waits(prefix: &str, digest: &str) -> String {
+    prefixed("lockkeeper_waits", &[prefix, digest].concat()).to_string()
 }
 
 /// The coordinators of names with this prefix.
-pub fn coordinators(prefix: &str) -> Bytes {
-    prefixed("lockkeeper_coordinators", &[prefix, "fleet"].concat()).into()
+pub fn coordinators(prefix: &str) -> String {
+    prefixed("lockkeeper_coordinators", &[prefix, "fleet"].concat()).to_string()
 }
 
 /// A key that is never there.
-pub fn never(prefix: &str) -> Bytes {
-    format!("{prefix}lockkeeper_never").into()
+pub fn never(prefix: &str) -> Key<'_> {
+    Key::of([prefix, "lockkeeper_never"])
 }
 
 /// What is written for replicas to acknowledge. It says nothing and may go at any time.
@@ -302,22 +310,64 @@ fn refuse_alias(name: &str) -> Option<&'static str> {
     None
 }
 
-/// The name as the hash tag that others of its keys begin with.
-fn tagged(name: &str) -> String {
-    if name.contains('{') {
-        name.to_owned()
-    } else {
-        format!("{{{name}}}")
+// === impl Key ===
+
+impl<'a> Key<'a> {
+    fn of<const N: usize>(parts: [&'a str; N]) -> Self {
+        let mut key = [""; PARTS];
+        key[..N].copy_from_slice(&parts);
+        Self(key)
+    }
+
+    /// The key that is this.
+    pub(crate) fn whole(key: &'a str) -> Self {
+        Self::of([key])
+    }
+
+    /// The same with a last part behind a colon.
+    fn and(mut self, last: &'a str) -> Self {
+        let [.., colon, end] = &mut self.0;
+        (*colon, *end) = (":", last);
+        self
+    }
+
+    /// The key as bytes of their own.
+    pub fn to_bytes(&self) -> Bytes {
+        self.0.concat().into()
     }
 }
 
-/// Joined and not formatted, because every call makes several of them. Redisson's rule: a name that
-/// contains `{` is taken to have a hash tag, any other becomes one.
-fn prefixed(prefix: &str, name: &str) -> String {
+impl Word for Key<'_> {
+    fn write_to(&self, buffer: &mut Vec<u8>) {
+        self.0.iter().for_each(|part| part.write_to(buffer));
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|part| f.write_str(part))
+    }
+}
+
+/// The name as the hash tag that others of its keys begin with, and the rest of such a key.
+fn tagged<'a, const N: usize>(name: &'a str, rest: [&'a str; N]) -> Key<'a> {
+    let [open, close] = braces(name);
+    let mut key = Key::of([open, name, close]);
+    key.0[3..3 + N].copy_from_slice(&rest);
+    key
+}
+
+fn prefixed<'a>(prefix: &'static str, name: &'a str) -> Key<'a> {
+    let [open, close] = braces(name);
+    Key::of([prefix, ":", open, name, close])
+}
+
+/// What makes a hash tag of a name. Redisson's rule: one that contains `{` is taken to have one.
+fn braces(name: &str) -> [&'static str; 2] {
     if name.contains('{') {
-        [prefix, ":", name].concat()
+        ["", ""]
     } else {
-        [prefix, ":{", name, "}"].concat()
+        ["{", "}"]
     }
 }
 

@@ -4,14 +4,14 @@ use super::*;
 fn names_follow_redisson() {
     assert_eq!(channel("build"), "redisson_lock__channel:{build}");
     assert_eq!(channel("a:{b}"), "redisson_lock__channel:a:{b}");
-    assert_eq!(counter("build"), "redisson_lock_token:{build}".as_bytes());
+    assert_eq!(counter("build").to_string(), "redisson_lock_token:{build}");
     assert_eq!(
-        record("build", "r1"),
-        "lockkeeper_request:{build}:r1".as_bytes()
+        record("build", "r1").to_string(),
+        "lockkeeper_request:{build}:r1"
     );
     assert_eq!(permit_channel("build"), "redisson_sc:{build}");
-    assert_eq!(permit_leases("build"), "{build}:timeout".as_bytes());
-    assert_eq!(permit_leases("a:{b}"), "a:{b}:timeout".as_bytes());
+    assert_eq!(permit_leases("build").to_string(), "{build}:timeout");
+    assert_eq!(permit_leases("a:{b}").to_string(), "a:{b}:timeout");
     assert_eq!(
         latch_channel("a:{b}"),
         "redisson_countdownlatch__channel__{a:{b}}"
@@ -63,7 +63,7 @@ fn no_two_names_share_a_key() {
             kind(name),
             permit_leases(name),
         ] {
-            let other = seen.insert(key, name);
+            let other = seen.insert(key.to_bytes(), name);
             assert!(other.is_none(), "{name} shares a key with {other:?}");
         }
     }
@@ -73,10 +73,10 @@ fn no_two_names_share_a_key() {
 #[test]
 fn keys_tell_their_names() {
     for name in ["build", "a:{b}", "{a}{b}", "ü"] {
-        assert_eq!(named_by(&lock(name)).as_deref(), Some(name));
-        assert_eq!(named_by(&queue(name)).as_deref(), Some(name));
+        assert_eq!(named_by(&lock(name).to_bytes()).as_deref(), Some(name));
+        assert_eq!(named_by(&queue(name).to_bytes()).as_deref(), Some(name));
         for other in [counter(name), kind(name), record(name, "r"), forced(name)] {
-            assert_eq!(named_by(&other), None);
+            assert_eq!(named_by(&other.to_bytes()), None);
         }
     }
     assert_eq!(named_by(b"\xff"), None);
@@ -116,11 +116,10 @@ proptest::proptest! {
     fn all_keys_of_a_name_share_its_hash_tag(name in "[a-c{}:]{1,8}") {
         if refuse(&name).is_none() {
             let keys = [
-                Bytes::from(channel(&name)),
+                channel_key(&name),
                 counter(&name),
                 record(&name, "}{r"),
-                Bytes::from(rw_channel(&name)),
-                Bytes::from(fair_channel(&name, "}{o")),
+                rw_channel_key(&name),
                 queue(&name),
                 queue_deadlines(&name),
                 vouched_waiters(&name),
@@ -134,11 +133,13 @@ proptest::proptest! {
                 holders_reached(&name, "}{i"),
                 note(&name),
                 reader_note(&name, "}{o"),
-                election(&name).into(),
-                Bytes::from(permit_channel(&name)),
             ];
-            for key in keys {
-                let key = String::from_utf8(key.to_vec()).unwrap();
+            let channels = [
+                fair_channel(&name, "}{o"),
+                election(&name),
+                permit_channel(&name),
+            ];
+            for key in channels.into_iter().chain(keys.map(|key| key.to_string())) {
                 proptest::prop_assert_eq!(hash_tag(&key), hash_tag(&name));
             }
         }

@@ -6,18 +6,18 @@ mod replies;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use lockkeeper_store::host::{Call, HostError, Script, ScriptHost, Value};
+use lockkeeper_store::host::{Call, HostError, Script, ScriptHost, Value, words};
 
 fn script(source: &'static str) -> &'static Script {
     Box::leak(Box::new(Script::new("test", source)))
 }
 
 fn call(script: &'static Script) -> Call {
-    let keys = ["key", "{key}-2"].map(Bytes::from).to_vec();
-    let args: [&[u8]; 3] = [b"a", b"\xff\x00\r\n", b""];
-    let args = args.map(Bytes::from).to_vec();
-    Call { script, keys, args }
+    Call {
+        script,
+        keys: words!["key", "{key}-2"],
+        args: words!["a", &b"\xff\x00\r\n"[..], ""],
+    }
 }
 
 async fn eval(client: &Arc<dyn ScriptHost>, source: &'static str) -> Result<Value, HostError> {

@@ -37,7 +37,7 @@ fn hold(owner: &str) -> Hold<'_> {
 
 /// The time to live of the fencing counter, in ms.
 fn counter_lives_for(store: &EmbeddedStore) -> i64 {
-    match store.command(&[b"PTTL", &keys::counter("lock")]) {
+    match store.command(&[b"PTTL", &keys::counter("lock").to_bytes()]) {
         Ok(Value::Int(left)) => left,
         other => panic!("{other:?}"),
     }

@@ -54,7 +54,7 @@ impl Teller for Counters {
         if let ["expire", permits] = *words {
             for id in ids(permits) {
                 stage
-                    .ask(&[b"ZADD", &keys::permit_leases(name), b"7", &id])
+                    .ask(&[b"ZADD", &keys::permit_leases(name).to_bytes(), b"7", &id])
                     .await;
             }
             return Some(Ok(String::new()));
@@ -273,14 +273,14 @@ fn renewal(text: &str) -> PermitRenewal {
 /// The key that a word stands for, or the word; `id:a` is a permit's id.
 fn key(name: &str, word: &str) -> Bytes {
     match word.split_once(':') {
-        Some(("record", id)) => return keys::record(name, id),
+        Some(("record", id)) => return keys::record(name, id).to_bytes(),
         Some(("id", letter)) => return Bytes::copy_from_slice(&ids(letter)[0]),
         _ => {}
     }
     match word {
-        "leases" => keys::permit_leases(name),
-        "owners" => keys::permit_owners(name),
-        "kind" => keys::kind(name),
+        "leases" => keys::permit_leases(name).to_bytes(),
+        "owners" => keys::permit_owners(name).to_bytes(),
+        "kind" => keys::kind(name).to_bytes(),
         word => Bytes::copy_from_slice(word.as_bytes()),
     }
 }

@@ -236,7 +236,7 @@ impl Side {
                 .await
                 .map(|deleted| deleted.to_string()),
             Ask::Expire(id) => {
-                let leases = keys::permit_leases(name);
+                let leases = keys::permit_leases(name).to_bytes();
                 let words: [&[u8]; 5] = [b"ZADD", &leases, b"XX", b"7", id];
                 Ok(format!(
                     "{:?}",

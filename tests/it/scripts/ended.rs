@@ -24,7 +24,7 @@ async fn the_last_ends_of_each_identity_are_remembered() {
         }
         assert!(has_ended("x", "1").await);
         assert!(!has_ended("y", "1").await, "{host:?}");
-        let key = keys::ended_sessions("x");
+        let key = keys::ended_sessions("x").to_bytes();
         let key = std::str::from_utf8(&key).unwrap();
         let Value::Int(left) = store.command(&["PTTL", key]).await else {
             panic!("no time to live")

@@ -151,11 +151,11 @@ impl Teller for Locks {
     /// The key that a word stands for, or the word with its `\xff` made bytes.
     fn key(word: &str) -> Bytes {
         if let Some(id) = word.strip_prefix("record:") {
-            return keys::record(LOCKS[0], id);
+            return keys::record(LOCKS[0], id).to_bytes();
         } else if let Some(number) = word.strip_prefix("counter") {
-            return keys::counter(name_of(&format!("lock{number}")));
+            return keys::counter(name_of(&format!("lock{number}"))).to_bytes();
         } else if WORDS.contains(&word) {
-            return keys::lock(name_of(word));
+            return keys::lock(name_of(word)).to_bytes();
         }
         if let Some((_, key)) = OTHERS.iter().find(|(name, _)| *name == word) {
             return key();
@@ -199,7 +199,7 @@ impl Locks {
         let outcome = match *words {
             ["seeded"] => {
                 for lock in LOCKS {
-                    let (counter, token) = (keys::counter(lock), SEEDED.to_string());
+                    let (counter, token) = (keys::counter(lock).to_bytes(), SEEDED.to_string());
                     let set = [&b"SET"[..], &counter, token.as_bytes(), b"PX", b"1000000"];
                     stage.store.try_command(&set).await.unwrap();
                 }
@@ -416,17 +416,19 @@ type MakeKey = fn() -> Bytes;
 /// More keys of the first lock, by what stories call them. Of the owners' read holds there are
 /// those of the first two listeners.
 const OTHERS: [(&str, MakeKey); 15] = [
-    ("note", || keys::note(LOCKS[0])),
-    ("x:note", || keys::reader_note(LOCKS[0], "x")),
-    ("y:note", || keys::reader_note(LOCKS[0], "y")),
+    ("note", || keys::note(LOCKS[0]).to_bytes()),
+    ("x:note", || keys::reader_note(LOCKS[0], "x").to_bytes()),
+    ("y:note", || keys::reader_note(LOCKS[0], "y").to_bytes()),
     ("election", || keys::election(LOCKS[0]).into()),
-    ("told", || keys::holders_reached(LOCKS[0], "7")),
-    ("forced", || keys::forced(LOCKS[0])),
-    ("queue", || keys::queue(LOCKS[0])),
-    ("deadlines", || keys::queue_deadlines(LOCKS[0])),
-    ("vouched", || keys::vouched_waiters(LOCKS[0])),
-    ("readers", || keys::readers(LOCKS[0])),
-    ("writer_waiting", || keys::writer_waiting(LOCKS[0])),
+    ("told", || keys::holders_reached(LOCKS[0], "7").to_bytes()),
+    ("forced", || keys::forced(LOCKS[0]).to_bytes()),
+    ("queue", || keys::queue(LOCKS[0]).to_bytes()),
+    ("deadlines", || keys::queue_deadlines(LOCKS[0]).to_bytes()),
+    ("vouched", || keys::vouched_waiters(LOCKS[0]).to_bytes()),
+    ("readers", || keys::readers(LOCKS[0]).to_bytes()),
+    ("writer_waiting", || {
+        keys::writer_waiting(LOCKS[0]).to_bytes()
+    }),
     ("x:1", || read_hold("x", 1)),
     ("x:2", || read_hold("x", 2)),
     ("y:1", || read_hold("y", 1)),
@@ -434,6 +436,6 @@ const OTHERS: [(&str, MakeKey); 15] = [
 ];
 
 fn read_hold(owner: &str, number: u32) -> Bytes {
-    let prefix = keys::read_holds(LOCKS[0], owner);
+    let prefix = keys::read_holds(LOCKS[0], owner).to_bytes();
     format!("{}:{number}", String::from_utf8_lossy(&prefix)).into()
 }

@@ -49,7 +49,7 @@ async fn numbers_of_other_programs_are_left_alone() {
 
         // One of ours is known as such for as long as it is there.
         scripts.set_permits("pool", 5, false).await.unwrap();
-        let kind = keys::kind("pool");
+        let kind = keys::kind("pool").to_bytes();
         let kind = str::from_utf8(&kind).unwrap();
         assert_eq!(
             store.command(&["PTTL", kind]).await,

@@ -152,7 +152,7 @@ async fn a_vote_that_was_not_heard_is_withdrawn() {
 #[tokio::test(start_paused = true)]
 async fn a_majority_shows_the_token_of_a_grant() {
     let stores = Quorum::new(3);
-    let counter = keys::counter("a");
+    let counter = keys::counter("a").to_bytes();
     let ahead = b"4000000000000000";
     stores.stores[1]
         .command(&[b"SET".as_slice(), &counter, ahead])

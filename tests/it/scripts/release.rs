@@ -1,8 +1,7 @@
 //! Giving a hold back.
 
-use bytes::Bytes;
 use lockkeeper_store::{
-    host::{Call, HostError, Value},
+    host::{Call, HostError, Value, words},
     script::{catalog, keys},
 };
 
@@ -22,10 +21,10 @@ async fn a_publish_that_is_refused_changes_nothing() {
         let (client, _wakes) = store.connect();
         store.command(&["HSET", "lock", "x", "1"]).await;
         store.command(&["PEXPIRE", "lock", "100000"]).await;
-        let keys = vec![
+        let keys = words![
             keys::lock("lock"),
             keys::counter("lock"),
-            keys::channel("lock").into(),
+            keys::channel("lock"),
         ];
         let releases = ["x", "100000", "600000", "nonsense", "0", ""];
         let undoes = ["x", "a", "0", "nonsense", "0", ""];
@@ -36,7 +35,7 @@ async fn a_publish_that_is_refused_changes_nothing() {
             let call = Call {
                 script,
                 keys: keys.clone(),
-                args: args.map(Bytes::from).to_vec(),
+                args: args.into_iter().collect(),
             };
             let refused = client.eval(call).await;
             assert!(

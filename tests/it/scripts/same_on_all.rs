@@ -140,8 +140,8 @@ fn mode(name: &str, random: &mut StdRng) -> Mode {
 async fn disturb(stores: &[Store; 2], twins: &Twins, call: usize, random: &mut StdRng) {
     let name = pick(&NAMES, random);
     let owner = pick(&OWNERS, random);
-    let record = keys::record(name, &request(call, owner, random));
-    let (lock, counter) = (keys::lock(name), keys::counter(name));
+    let record = keys::record(name, &request(call, owner, random)).to_bytes();
+    let (lock, counter) = (keys::lock(name).to_bytes(), keys::counter(name).to_bytes());
     let text: [&[u8]; 2] = [b"7", b"many"];
     let text = pick(&text, random);
     let commands: [&[&[u8]]; 16] = [
@@ -254,7 +254,8 @@ impl Twins {
 #[async_trait]
 impl ScriptHost for Twins {
     async fn eval(&self, call: Call) -> Result<Value, HostError> {
-        self.touched.lock().extend(call.keys.iter().cloned());
+        let keys = call.keys.iter().map(Bytes::copy_from_slice);
+        self.touched.lock().extend(keys);
         let left = self.clients[0].eval(call.clone()).await;
         let right = self.clients[1].eval(call.clone()).await;
         let words = call.keys.iter().chain(&call.args);

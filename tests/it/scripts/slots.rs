@@ -44,30 +44,30 @@ async fn slot(server: &Store, key: &str) -> Value {
 fn all_keys(name: &str) -> Vec<String> {
     let text = |key: bytes::Bytes| String::from_utf8(key.to_vec()).unwrap();
     let mut all = vec![
-        text(keys::lock(name)),
+        text(keys::lock(name).to_bytes()),
         keys::channel(name),
-        text(keys::counter(name)),
+        text(keys::counter(name).to_bytes()),
     ];
     all.extend([
         keys::rw_channel(name),
         keys::fair_channel(name, "}{"),
-        text(keys::queue(name)),
-        text(keys::queue_deadlines(name)),
-        text(keys::vouched_waiters(name)),
-        text(keys::read_holds(name, "}{")),
-        text(keys::readers(name)),
-        text(keys::writer_waiting(name)),
+        text(keys::queue(name).to_bytes()),
+        text(keys::queue_deadlines(name).to_bytes()),
+        text(keys::vouched_waiters(name).to_bytes()),
+        text(keys::read_holds(name, "}{").to_bytes()),
+        text(keys::readers(name).to_bytes()),
+        text(keys::writer_waiting(name).to_bytes()),
     ]);
     all.extend(
         [
-            keys::permit_leases(name),
-            keys::permit_owners(name),
-            keys::kind(name),
+            keys::permit_leases(name).to_bytes(),
+            keys::permit_owners(name).to_bytes(),
+            keys::kind(name).to_bytes(),
         ]
         .map(text),
     );
     all.push(keys::permit_channel(name));
-    all.extend(REQUEST_IDS.map(|id| text(keys::record(name, id))));
+    all.extend(REQUEST_IDS.map(|id| text(keys::record(name, id).to_bytes())));
     all
 }
 

@@ -108,7 +108,7 @@ async fn problems_with(acquire: &'static Script) -> Vec<String> {
         tokio::time::sleep(BETWEEN / 2).await;
         let served = witness.served.write().await;
         for (name, known) in NAMES.iter().zip(known) {
-            let (lock, counter) = (keys::lock(name), keys::counter(name));
+            let (lock, counter) = (keys::lock(name).to_bytes(), keys::counter(name).to_bytes());
             store.command(&[b"DEL", &lock]).unwrap();
             let is_lost = random.random_ratio(1, 2);
             match known.filter(|_| !is_lost) {
@@ -165,7 +165,10 @@ async fn use_one(scripts: &Scripts, number: u64, random: &mut StdRng) {
 }
 
 fn read(store: &EmbeddedStore, name: &str) -> Option<Bytes> {
-    match store.command(&[b"GET", &keys::counter(name)]).unwrap() {
+    match store
+        .command(&[b"GET", &keys::counter(name).to_bytes()])
+        .unwrap()
+    {
         Value::Bytes(token) => Some(token),
         Value::Nil => None,
         other => panic!("{other:?}"),
@@ -209,7 +212,7 @@ impl ScriptHost for Way {
             call.script = self.acquire;
         }
         let served = self.witness.served.read().await;
-        let (script, name) = (call.script.name, call.keys[0].clone());
+        let (script, name) = (call.script.name, Bytes::copy_from_slice(&call.keys[0]));
         let reply = self.to.eval(call).await;
         if let Ok(reply) = &reply
             && matches!(script, "lock_acquire" | "lock_hand_on" | "grant_hand_on")

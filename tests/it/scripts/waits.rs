@@ -24,18 +24,17 @@ async fn waits_are_shared_for_a_while_and_taken_back() {
         assert_eq!(shared.waits, text);
         assert!(shared.age < secs(1), "{host:?}: {shared:?}");
         let key = keys::waits(of.0, of.1);
-        let key = std::str::from_utf8(&key).unwrap();
         assert_eq!(key, "lockkeeper_waits:{app:0123456789abcdef}");
-        let Value::Int(left) = store.command(&["PTTL", key]).await else {
+        let Value::Int(left) = store.command(&["PTTL", &key]).await else {
             panic!("no time to live")
         };
         assert!((1..=3000).contains(&left), "{host:?}: {left}");
         // Written by a server whose clock is ahead, or by another program.
         for odd in ["99999999999999 {}", "x"] {
-            store.command(&["SET", key, odd]).await;
+            store.command(&["SET", &key, odd]).await;
             assert_eq!(scripts.shared_waits(of).await, Ok(None), "{host:?}");
         }
         scripts.share_waits(of, secs(3), None).await.unwrap();
-        assert_eq!(store.command(&["EXISTS", key]).await, Value::Int(0));
+        assert_eq!(store.command(&["EXISTS", &key]).await, Value::Int(0));
     }
 }

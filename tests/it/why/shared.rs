@@ -46,6 +46,6 @@ async fn nothing_is_shared_of_short_waits_and_of_owners_that_hold_nothing() {
     tokio::time::sleep(secs(10)).await;
     assert_eq!(calls(&faults)[0], shared);
     let digest = SessionId::parse(&short.id()).unwrap().digest();
-    let key = String::from_utf8(keys::waits("", &digest).to_vec()).unwrap();
+    let key = keys::waits("", &digest);
     assert_eq!(world.redis(&["EXISTS", &key]), Value::Int(0));
 }

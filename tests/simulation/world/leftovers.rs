@@ -58,7 +58,11 @@ impl World {
         sleep(QUEUE_RETENTION + REQUEST_RETENTION).await;
         let left = |key: &Bytes| self.time_to_live(key) != Value::Int(-2);
         let left: Vec<Bytes> = self.known_keys().into_iter().filter(left).collect();
-        let counters = self.ledger.names().iter().map(|name| keys::counter(name));
+        let counters = self
+            .ledger
+            .names()
+            .iter()
+            .map(|name| keys::counter(name).to_bytes());
         let expected = counters.filter(|counter| left.contains(counter)).count();
         let keys = self.ledger.store().key_count();
         if keys != expected {
@@ -72,12 +76,12 @@ impl World {
 /// The keys of a lock that are always called the same.
 fn keys_of(name: &str) -> [Bytes; 7] {
     [
-        keys::lock(name),
-        keys::counter(name),
-        keys::queue(name),
-        keys::queue_deadlines(name),
-        keys::vouched_waiters(name),
-        keys::readers(name),
-        keys::writer_waiting(name),
+        keys::lock(name).to_bytes(),
+        keys::counter(name).to_bytes(),
+        keys::queue(name).to_bytes(),
+        keys::queue_deadlines(name).to_bytes(),
+        keys::vouched_waiters(name).to_bytes(),
+        keys::readers(name).to_bytes(),
+        keys::writer_waiting(name).to_bytes(),
     ]
 }

@@ -55,7 +55,7 @@ impl Fixture {
     ) -> Result<Value, HostError> {
         let words = |text: &str| {
             text.split_ascii_whitespace()
-                .map(|word| Bytes::copy_from_slice(word.trim_matches('\'').as_bytes()))
+                .map(|word| word.trim_matches('\''))
                 .collect()
         };
         self.host

@@ -52,11 +52,11 @@ fn by_text(call: &Call) -> Cmd {
 fn command(name: &str, script: &str, call: &Call) -> Cmd {
     let parts = || call.keys.iter().chain(&call.args);
     let count = 3 + call.keys.len() + call.args.len();
-    let size = name.len() + script.len() + parts().map(bytes::Bytes::len).sum::<usize>();
+    let size = name.len() + script.len() + parts().map(<[u8]>::len).sum::<usize>();
     let mut command = Cmd::with_capacity(count, size + count * FRAMING_PER_ARGUMENT);
     command.arg(name).arg(script).arg(call.keys.len());
     for part in parts() {
-        command.arg(part.as_ref());
+        command.arg(part);
     }
     command
 }

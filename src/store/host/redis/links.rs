@@ -2,7 +2,6 @@
 
 use std::{hash::BuildHasher as _, sync::Arc};
 
-use bytes::Bytes;
 use foldhash::fast::FixedState;
 use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
@@ -41,7 +40,7 @@ impl Links {
     }
 
     /// The connection of the calls whose first key is this.
-    pub(super) fn of_key(&self, key: Option<&Bytes>) -> &Link {
+    pub(super) fn of_key(&self, key: Option<&[u8]>) -> &Link {
         let hash = FixedState::default().hash_one(key);
         let links = self.0.len() as u64;
         let index = usize::try_from(hash % links).unwrap_or_default();

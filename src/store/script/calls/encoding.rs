@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use crate::{
     host::{HostError, Script, Value},
     script::{CallError, StoreLimit},
@@ -54,21 +52,13 @@ pub(crate) fn malformed(script: &Script, reply: &impl std::fmt::Debug) -> CallEr
     })
 }
 
-pub(crate) fn text(value: &str) -> Bytes {
-    Bytes::copy_from_slice(value.as_bytes())
-}
-
-pub(crate) fn flag(set: bool) -> Bytes {
-    Bytes::from_static(if set { b"1" } else { b"0" })
-}
-
-pub(crate) fn number(value: impl Into<u64>) -> Bytes {
-    text(itoa::Buffer::new().format(value.into()))
+pub(crate) fn flag(set: bool) -> &'static str {
+    if set { "1" } else { "0" }
 }
 
 /// Milliseconds, rounded down, as Redis counts leases.
-pub(crate) fn millis(value: Duration) -> Bytes {
-    text(itoa::Buffer::new().format(value.as_millis()))
+pub(crate) fn millis(value: Duration) -> u64 {
+    u64::try_from(value.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(crate) fn duration(millis: i64) -> Duration {

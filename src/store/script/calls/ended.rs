@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    encoding::{DONE, NOT_DONE, millis, number, numbers, refusal, text},
+    encoding::{DONE, NOT_DONE, millis, numbers, refusal},
     host_scripts::HostScripts,
 };
 use crate::{
-    host::Call,
+    host::{Call, words},
     script::{CallError, catalog, keys},
 };
 
@@ -24,8 +24,8 @@ impl HostScripts {
         retention: Duration,
     ) -> Result<(), CallError> {
         let script = &catalog::SESSION_END;
-        let args = vec![text(digest), millis(retention), number(REMEMBERED_MAX)];
-        let keys = vec![keys::ended_sessions(whose)];
+        let args = words![digest, millis(retention), REMEMBERED_MAX];
+        let keys = words![keys::ended_sessions(whose)];
         let reply = self.ask(Call { script, keys, args }).await?;
         match *numbers(script, &reply)? {
             [DONE] => Ok(()),
@@ -39,7 +39,7 @@ impl HostScripts {
         digest: &str,
     ) -> Result<bool, CallError> {
         let script = &catalog::SESSION_ENDED;
-        let (keys, args) = (vec![keys::ended_sessions(whose)], vec![text(digest)]);
+        let (keys, args) = (words![keys::ended_sessions(whose)], words![digest]);
         let reply = self.ask(Call { script, keys, args }).await?;
         match *numbers(script, &reply)? {
             [DONE] => Ok(true),

@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    encoding::{DONE, NOT_DONE, malformed, millis, number, text},
+    encoding::{DONE, NOT_DONE, malformed, millis},
     host_scripts::HostScripts,
 };
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, words},
     script::{CallError, catalog},
 };
 
@@ -30,15 +30,15 @@ pub struct OtherCoordinators {
 impl HostScripts {
     pub(crate) async fn announce(
         &self,
-        key: Bytes,
+        key: &str,
         id: &str,
         ttl: Duration,
         said: Option<&str>,
     ) -> Result<OtherCoordinators, CallError> {
         let script = &catalog::FLEET_ANNOUNCE;
-        let args = [text(id), millis(ttl), number(COORDINATORS_MAX)];
-        let args = args.into_iter().chain(said.map(text)).collect();
-        let keys = vec![key];
+        let mut args = words![id, millis(ttl), COORDINATORS_MAX];
+        args.extend(said);
+        let keys = words![key];
         let reply = self.ask(Call { script, keys, args }).await?;
         read(&reply).ok_or_else(|| malformed(script, &reply))
     }

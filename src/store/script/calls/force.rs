@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use super::{
     encoding::{
-        DONE, NOT_DONE, WAKE_ALL, WAKE_ONE, duration, malformed, millis, number, refusal, text,
-        unsigned,
+        DONE, NOT_DONE, WAKE_ALL, WAKE_ONE, duration, malformed, millis, refusal, unsigned,
     },
-    hold::{Hold, Mode, fair_keys},
+    hold::{Hold, Mode, queue_keys},
     host_scripts::HostScripts,
     inspect::{Holder, holder, mode_of},
 };
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, words},
     script::{CallError, catalog, keys},
 };
 
@@ -56,30 +55,30 @@ impl HostScripts {
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
         let script = &catalog::LOCK_FORCE;
-        let keys = vec![
+        let keys = words![
             keys::lock(name),
             keys::counter(name),
-            keys::channel(name).into(),
+            keys::channel_key(name),
             keys::queue(name),
             keys::queue_deadlines(name),
             keys::vouched_waiters(name),
             keys::readers(name),
             keys::read_holds_base(name),
-            keys::rw_channel(name).into(),
+            keys::rw_channel_key(name),
             keys::forced(name),
         ];
-        let mut args = vec![
+        let mut args = words![
             self.publish(),
-            text(WAKE_ONE),
-            text(WAKE_ALL),
+            WAKE_ONE,
+            WAKE_ALL,
             millis(self.config.fair_waiter_timeout),
             millis(self.config.idle_token_retention),
-            text(reason),
+            reason,
             millis(self.config.request_retention),
-            number(max),
+            max,
             millis(grace),
         ];
-        args.extend(asked.map(number));
+        args.extend(asked);
         let reply = self.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
@@ -112,7 +111,7 @@ impl HostScripts {
 
     pub(crate) async fn forced(&self, name: &str) -> Result<Option<ForcedRecord>, CallError> {
         let script = &catalog::LOCK_FORCED;
-        let (keys, args) = (vec![keys::forced(name)], Vec::new());
+        let (keys, args) = (words![keys::forced(name)], words![]);
         let reply = self.host.eval(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
@@ -138,14 +137,14 @@ impl HostScripts {
     /// Acknowledges the loss of a hold; whether the lock is free now.
     pub(crate) async fn acknowledge_forced(&self, hold: Hold<'_>) -> Result<bool, CallError> {
         let name = hold.name;
-        let mut keys = fair_keys(name);
-        keys.insert(1, keys::channel(name).into());
-        keys.push(keys::rw_channel(name).into());
-        let args = vec![
-            text(hold.owner),
+        let mut keys = words![keys::lock(name), keys::channel_key(name)];
+        keys.extend(queue_keys(name));
+        keys.push(keys::rw_channel_key(name));
+        let args = words![
+            hold.owner,
             self.publish(),
-            text(WAKE_ONE),
-            text(WAKE_ALL),
+            WAKE_ONE,
+            WAKE_ALL,
             millis(self.config.fair_waiter_timeout),
         ];
         match *self.eval(&catalog::LOCK_ACKNOWLEDGE, keys, args).await? {

@@ -3,19 +3,18 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
     attempt::Attempt,
-    encoding::{NOT_DONE, count, integer, millis, number, numbers, refusal, text, unsigned},
+    encoding::{NOT_DONE, count, integer, millis, numbers, refusal, unsigned},
     hold::{Hold, Mode, acquire_keys},
     host_scripts::HostScripts,
     native::unfinished,
     seen_counters::Step,
 };
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, words},
     script::{Acquired, CallError, catalog, keys},
 };
 
@@ -63,7 +62,7 @@ impl HostScripts {
                 let next = (next, lease);
                 return self.hand_over_read(hold, serial, next, attempt).await;
             }
-            Mode::Write => vec![
+            Mode::Write => words![
                 keys::lock(hold.name),
                 keys::counter(hold.name),
                 keys::writer_waiting(hold.name),
@@ -74,12 +73,12 @@ impl HostScripts {
             owner: next,
             ..hold
         };
-        let mut args = vec![hold.field(), next.field(), millis(lease)];
+        let mut args = words![hold.field(), next.field(), millis(lease)];
         let record = attempt.request_id;
         let seen = serial.filter(|_| record.is_none());
         let step = seen.and_then(|serial| self.counters.next_after(hold.name, serial));
         if let Some(step) = step.filter(|_| hold.names_grant) {
-            args.push(number(step.by));
+            args.push(step.by);
             let script = &catalog::GRANT_HAND_ON;
             let call = Call { script, keys, args };
             let handed_over = self.hand_on(hold.name, call, lease, attempt).await?;
@@ -89,9 +88,8 @@ impl HostScripts {
         if let Some(step) = step {
             args.extend(step.args());
         } else {
-            let serial = serial.map_or(Bytes::new(), number);
             let retention = millis(self.config.idle_token_retention);
-            args.extend([Bytes::new(), Bytes::new(), serial, retention]);
+            args.push("").push("").push(serial).push(retention);
         }
         self.hand_on(hold.name, Call { script, keys, args }, lease, attempt)
             .await
@@ -127,22 +125,22 @@ impl HostScripts {
         attempt: &Attempt<'_>,
     ) -> Result<HandOver, CallError> {
         let Hold { name, owner, .. } = hold;
-        let keys = vec![
+        let keys = words![
             keys::lock(name),
             keys::counter(name),
             keys::read_holds(name, owner),
             keys::readers(name),
             keys::writer_waiting(name),
         ];
-        let mut args = vec![
+        let mut args = words![
             hold.field(),
             keys::write_field(next),
             millis(lease),
-            serial.map_or(Bytes::new(), number),
+            serial,
             millis(self.config.idle_token_retention),
         ];
         let step = self.counters.next(name);
-        args.extend(step.map_or_else(Default::default, |step| step.args()));
+        args.extend(step.map_or([None; 2], |step| step.args().map(Some)));
         let script = &catalog::READ_HAND_ON;
         self.hand_on(name, Call { script, keys, args }, lease, attempt)
             .await
@@ -159,7 +157,7 @@ impl HostScripts {
         if let Some(id) = attempt.request_id {
             call.keys.push(keys::record(name, id));
             let retention = self.config.record_retention(id, attempt.attempt, lease);
-            call.args.extend([text(attempt.attempt), millis(retention)]);
+            call.args.push(attempt.attempt).push(millis(retention));
         }
         let (script, sent_at) = (call.script, Instant::now());
         let reply = self.call(call).await;

@@ -1,9 +1,9 @@
 //! How a lock is held, by whom, and the keys of that.
 
-use bytes::Bytes;
-
-use super::encoding::text;
-use crate::script::keys;
+use crate::{
+    host::{Words, words},
+    script::keys,
+};
 
 /// How a lock is held. Exclusive and fair locks are one hash, which Redisson calls `RLock` and
 /// `RFairLock`; the other two are sides of an `RReadWriteLock`.
@@ -78,23 +78,23 @@ impl<'a> Hold<'a> {
     }
 
     /// The field of the lock's hash.
-    pub(crate) fn field(&self) -> Bytes {
+    pub(crate) fn field(&self) -> keys::Key<'a> {
         match self.mode {
             Mode::Write => keys::write_field(self.owner),
-            Mode::Exclusive | Mode::Fair | Mode::Read => text(self.owner),
+            Mode::Exclusive | Mode::Fair | Mode::Read => keys::Key::whole(self.owner),
         }
     }
 }
 
 /// Keys of an acquire but for the record.
-pub(crate) fn acquire_keys(hold: Hold<'_>) -> Vec<Bytes> {
+pub(crate) fn acquire_keys(hold: Hold<'_>) -> Words {
     let Hold {
         name, mode, owner, ..
     } = hold;
-    let mut keys = vec![keys::lock(name), keys::counter(name)];
+    let mut keys = words![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => {}
-        Mode::Fair => keys.extend(fair_keys(name).into_iter().skip(1)),
+        Mode::Fair => keys.extend(queue_keys(name)),
         Mode::Read => keys.extend([
             keys::read_holds(name, owner),
             keys::readers(name),
@@ -112,32 +112,42 @@ pub(crate) fn acquire_keys(hold: Hold<'_>) -> Vec<Bytes> {
 }
 
 /// Keys of a release or an undo but for the record.
-pub(crate) fn give_back_keys(hold: Hold<'_>) -> Vec<Bytes> {
+pub(crate) fn give_back_keys(hold: Hold<'_>) -> Words {
     let Hold {
         name, mode, owner, ..
     } = hold;
-    let mut keys = vec![keys::lock(name), keys::counter(name)];
+    let mut keys = words![keys::lock(name), keys::counter(name)];
     match mode {
-        Mode::Exclusive => keys.push(keys::channel(name).into()),
+        Mode::Exclusive => {
+            keys.push(keys::channel_key(name));
+        }
         Mode::Fair => {
-            keys.push(keys::channel(name).into());
-            keys.extend(fair_keys(name).into_iter().skip(1));
+            keys.push(keys::channel_key(name));
+            keys.extend(queue_keys(name));
         }
         Mode::Read => keys.extend([
             keys::read_holds(name, owner),
             keys::readers(name),
             keys::read_holds_base(name),
-            keys::rw_channel(name).into(),
+            keys::rw_channel_key(name),
         ]),
-        Mode::Write => keys.push(keys::rw_channel(name).into()),
+        Mode::Write => {
+            keys.push(keys::rw_channel_key(name));
+        }
     }
     keys
 }
 
 /// The lock and its queue.
-pub(crate) fn fair_keys(name: &str) -> Vec<Bytes> {
-    vec![
-        keys::lock(name),
+pub(crate) fn fair_keys(name: &str) -> Words {
+    let mut keys = words![keys::lock(name)];
+    keys.extend(queue_keys(name));
+    keys
+}
+
+/// The queue of a fair lock.
+pub(crate) fn queue_keys(name: &str) -> [keys::Key<'_>; 3] {
+    [
         keys::queue(name),
         keys::queue_deadlines(name),
         keys::vouched_waiters(name),

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    encoding::{DONE, millis, refusal, text},
+    encoding::{DONE, millis, refusal},
     host_scripts::HostScripts,
 };
-use crate::script::{CallError, catalog, keys};
+use crate::{
+    host::words,
+    script::{CallError, catalog, keys},
+};
 
 /// The first line of a message. Coordinators skip what begins otherwise.
 const VERSION: &str = "1";
@@ -100,9 +103,9 @@ impl HostScripts {
         channel: &str,
         message: &ToHolders,
     ) -> Result<Vec<bool>, CallError> {
-        let keys = vec![keys::holders_reached(&message.name, &message.id)];
-        let mut args = vec![text(channel), text(&message.encode())];
-        args.extend(message.holders.iter().map(|holder| text(holder)));
+        let keys = words![keys::holders_reached(&message.name, &message.id)];
+        let mut args = words![channel, &message.encode()];
+        args.extend(&message.holders);
         let reached = self.eval(&catalog::HOLDERS_TELL, keys, args).await?;
         Ok(reached.iter().map(|reached| *reached == DONE).collect())
     }
@@ -114,9 +117,9 @@ impl HostScripts {
         holders: &[&str],
         retention: Duration,
     ) -> Result<(), CallError> {
-        let keys = vec![keys::holders_reached(name, id)];
-        let mut args = vec![millis(retention)];
-        args.extend(holders.iter().copied().map(text));
+        let keys = words![keys::holders_reached(name, id)];
+        let mut args = words![millis(retention)];
+        args.extend(holders);
         match *self.eval(&catalog::HOLDERS_REACHED, keys, args).await? {
             [DONE] => Ok(()),
             ref other => Err(refusal(&catalog::HOLDERS_REACHED, other)),

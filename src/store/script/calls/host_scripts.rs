@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use lockkeeper_base::spans;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
@@ -14,10 +13,10 @@ use super::{
 use crate::{
     host::{
         Call, Commands, HostError, Numbers, Partition, Replicas, Replication, Script, ScriptHost,
-        Value,
+        Value, Words,
     },
     script::{
-        CallError, Config, ReplicationStatus, keys,
+        CallError, Config, ReplicationStatus,
         metrics::{Failure, StoreMetrics},
     },
 };
@@ -78,7 +77,8 @@ impl HostScripts {
 
     /// The part of the store that the keys of a name are in.
     pub(crate) fn partition(&self, name: &str) -> Partition {
-        self.host.partition(&keys::lock(name))
+        // The key of a lock is its name.
+        self.host.partition(name.as_bytes())
     }
 
     /// Whether scripts publish messages of both kinds.
@@ -87,13 +87,12 @@ impl HostScripts {
     }
 
     /// The command that scripts publish by.
-    pub(crate) fn publish(&self) -> Bytes {
-        let command = if self.publishes_both() {
+    pub(crate) fn publish(&self) -> &'static str {
+        if self.publishes_both() {
             PUBLISH_BOTH
         } else {
             PUBLISH
-        };
-        Bytes::from_static(command.as_bytes())
+        }
     }
 
     /// Runs a script, and waits for replicas if that is wanted.
@@ -147,8 +146,8 @@ impl HostScripts {
     pub(crate) async fn eval(
         &self,
         script: &'static Script,
-        keys: Vec<Bytes>,
-        args: Vec<Bytes>,
+        keys: Words,
+        args: Words,
     ) -> Result<Vec<i64>, CallError> {
         let reply = self.call(Call { script, keys, args }).await?;
         numbers(script, &reply)

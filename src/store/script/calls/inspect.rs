@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    encoding::{count, malformed, number, refusal, time_to_live, unsigned},
+    encoding::{count, malformed, refusal, time_to_live, unsigned},
     hold::Mode,
     host_scripts::HostScripts,
     note::Note,
 };
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, words},
     script::{CallError, catalog, keys},
 };
 
@@ -55,13 +55,13 @@ pub struct Holder {
 impl HostScripts {
     pub(crate) async fn inspect(&self, name: &str, max: u32) -> Result<Inspected, CallError> {
         let script = &catalog::LOCK_INSPECT;
-        let keys = vec![
+        let keys = words![
             keys::lock(name),
             keys::counter(name),
             keys::queue(name),
             keys::read_holds_base(name),
         ];
-        let args = vec![number(max)];
+        let args = words![max];
         let reply = self.ask(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));

@@ -2,14 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
     attempt::Attempt,
     encoding::{
         DONE, NOT_DONE, REPEATED, WAKE_ALL, WAKE_ONE, count, duration, flag, integer, malformed,
-        millis, number, numbers, refusal, text, time_to_live, unsigned,
+        millis, numbers, refusal, time_to_live, unsigned,
     },
     hold::{Hold, Mode, acquire_keys, fair_keys, give_back_keys},
     host_scripts::HostScripts,
@@ -18,7 +17,7 @@ use super::{
     seen_counters::Step,
 };
 use crate::{
-    host::{Call, Script, Value},
+    host::{Call, Script, Value, Words, words},
     script::{CallError, catalog, keys},
 };
 
@@ -107,16 +106,18 @@ impl Attempt<'_> {
         self.request_id.is_none() && self.known_holds == Some(0) && is_bare
     }
 
-    /// What the owner says of its hold, as the last arguments of the script: what is not said is
+    /// Adds what the owner says of its hold, the last arguments of the script: what is not said is
     /// empty, if something follows, and otherwise not there.
-    fn said(&self) -> impl Iterator<Item = Bytes> {
-        let note = self.note.map(Note::text);
-        let said = [note, self.least.map(millis), self.delay.map(millis)];
-        let len = said
-            .iter()
-            .rposition(Option::is_some)
-            .map_or(0, |last| last + 1);
-        said.into_iter().take(len).map(Option::unwrap_or_default)
+    fn say_in(&self, args: &mut Words) {
+        let (note, least) = (self.note.map(Note::text), self.least.map(millis));
+        let delay = self.delay.map(millis);
+        if note.is_some() || least.is_some() || delay.is_some() {
+            args.push(note);
+        }
+        if least.is_some() || delay.is_some() {
+            args.push(least);
+        }
+        args.extend(delay);
     }
 
     /// No attempt: its undo lowers the holds of the grant with this serial to a number.
@@ -162,22 +163,19 @@ impl HostScripts {
         attempt: &Attempt<'_>,
         refused: Refusal,
     ) -> Result<(Acquired, u64), CallError> {
-        let mut args = vec![hold.field(), millis(lease)];
-        args.extend(self.acquire_args(hold, attempt, refused));
+        let mut args = words![hold.field(), millis(lease)];
+        self.add_acquire_args(&mut args, hold, attempt, refused);
         let is_plain = attempt.is_plain();
         let makes_token = hold.mode != Mode::Read;
         if is_plain && makes_token {
             let step = self.counters.next(hold.name);
             args.extend(step.iter().flat_map(Step::args));
         } else if !is_plain {
-            args.extend(
-                makes_token
-                    .then(|| [Bytes::new(), Bytes::new()])
-                    .into_iter()
-                    .flatten(),
-            );
-            args.extend(self.look_up_args(lease, attempt, refused));
-            args.extend(attempt.said());
+            if makes_token {
+                args.push("").push("");
+            }
+            self.add_look_up_args(&mut args, lease, attempt, refused);
+            attempt.say_in(&mut args);
         }
         let mut keys = acquire_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
@@ -207,38 +205,46 @@ impl HostScripts {
         long_answer(script, &reply, note)
     }
 
-    /// What a script needs that has to look at holds of the owner, or at an earlier answer.
-    fn look_up_args(&self, lease: Duration, attempt: &Attempt<'_>, refused: Refusal) -> [Bytes; 4] {
+    /// Adds what a script needs that has to look at holds of the owner, or at an earlier answer.
+    fn add_look_up_args(
+        &self,
+        args: &mut Words,
+        lease: Duration,
+        attempt: &Attempt<'_>,
+        refused: Refusal,
+    ) {
         let id = attempt.request_id.unwrap_or_default();
-        [
-            attempt.known_holds.map_or(Bytes::new(), number),
-            text(attempt.attempt),
-            millis(self.config.record_retention(id, attempt.attempt, lease)),
-            flag(refused == Refusal::Recorded),
-        ]
+        let retention = self.config.record_retention(id, attempt.attempt, lease);
+        args.push(attempt.known_holds).push(attempt.attempt);
+        args.push(millis(retention));
+        args.push(flag(refused == Refusal::Recorded));
     }
 
-    /// The arguments of this mode besides those of all modes.
-    fn acquire_args(&self, hold: Hold<'_>, attempt: &Attempt<'_>, refused: Refusal) -> Vec<Bytes> {
+    /// Adds the arguments of this mode besides those of all modes.
+    fn add_acquire_args(
+        &self,
+        args: &mut Words,
+        hold: Hold<'_>,
+        attempt: &Attempt<'_>,
+        refused: Refusal,
+    ) {
         let waits = refused == Refusal::Waits;
-        let hold_back = || millis(self.config.writer_hold_back);
-        let retention = || millis(self.config.idle_token_retention);
+        let hold_back = millis(self.config.writer_hold_back);
+        let retention = millis(self.config.idle_token_retention);
         match hold.mode {
-            Mode::Exclusive => vec![retention()],
-            Mode::Fair => vec![
-                retention(),
-                flag(waits),
-                millis(self.config.fair_waiter_timeout),
-                keys::channel(hold.name).into(),
-                self.publish(),
-            ],
-            Mode::Read => vec![
-                number(attempt.fresh_serial),
-                hold_back(),
-                number(self.config.holders_per_lock_max),
-            ],
-            Mode::Write => vec![retention(), if waits { hold_back() } else { Bytes::new() }],
-        }
+            Mode::Exclusive => args.push(retention),
+            Mode::Fair => args
+                .push(retention)
+                .push(flag(waits))
+                .push(millis(self.config.fair_waiter_timeout))
+                .push(keys::channel_key(hold.name))
+                .push(self.publish()),
+            Mode::Read => args
+                .push(attempt.fresh_serial)
+                .push(hold_back)
+                .push(self.config.holders_per_lock_max),
+            Mode::Write => args.push(retention).push(waits.then_some(hold_back)),
+        };
     }
 
     /// The same as a release without a request id of a grant that has one hold.
@@ -263,11 +269,7 @@ impl HostScripts {
         lease: Duration,
         request_id: Option<&str>,
     ) -> Result<Released, CallError> {
-        let mut args = vec![
-            hold.field(),
-            serial.map_or(Bytes::new(), number),
-            millis(lease),
-        ];
+        let mut args = words![hold.field(), serial, millis(lease)];
         if hold.mode == Mode::Fair {
             args.push(millis(self.config.fair_waiter_timeout));
         }
@@ -323,8 +325,8 @@ impl HostScripts {
         attempt: &Attempt<'_>,
         message: &'static str,
     ) -> Result<bool, CallError> {
-        let expected = number(attempt.known_holds.unwrap_or(0));
-        let which = [text(attempt.attempt), expected];
+        let expected = attempt.known_holds.unwrap_or(0);
+        let which = (attempt.attempt, expected);
         let args = self.undo_args(hold, which, attempt.serial, message);
         let mut keys = give_back_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
@@ -340,17 +342,17 @@ impl HostScripts {
     fn undo_args(
         &self,
         hold: Hold<'_>,
-        [second, third]: [Bytes; 2],
+        (name, expected): (&str, u32),
         serial: Option<u64>,
         message: &'static str,
-    ) -> Vec<Bytes> {
-        let mut args = vec![
+    ) -> Words {
+        let mut args = words![
             hold.field(),
-            second,
-            third,
+            name,
+            expected,
             self.publish(),
-            Bytes::from_static(message.as_bytes()),
-            serial.map_or(Bytes::new(), number),
+            message,
+            serial,
         ];
         if hold.mode == Mode::Fair {
             args.push(millis(self.config.fair_waiter_timeout));
@@ -362,14 +364,14 @@ impl HostScripts {
         let (script, keys, args) = match hold.mode {
             Mode::Exclusive | Mode::Read => return Ok(()),
             Mode::Fair => {
-                let mut args = vec![text(hold.owner), millis(self.config.fair_waiter_timeout)];
-                args.extend(self.wake_one(hold.name));
+                let mut args = words![hold.owner, millis(self.config.fair_waiter_timeout)];
+                self.add_wake_one(&mut args, hold.name);
                 (&catalog::FAIR_LEAVE, fair_keys(hold.name), args)
             }
             Mode::Write => {
-                let channel = keys::rw_channel(hold.name).into();
-                let args = vec![self.publish(), text(WAKE_ALL)];
-                let keys = vec![keys::writer_waiting(hold.name), channel];
+                let channel = keys::rw_channel_key(hold.name);
+                let args = words![self.publish(), WAKE_ALL];
+                let keys = words![keys::writer_waiting(hold.name), channel];
                 (&catalog::WRITE_LEAVE, keys, args)
             }
         };
@@ -379,10 +381,11 @@ impl HostScripts {
         }
     }
 
-    /// Channel of a fair lock, to be followed by the owner, command and message that wake one
-    /// waiter.
-    pub(crate) fn wake_one(&self, name: &str) -> [Bytes; 3] {
-        [keys::channel(name).into(), self.publish(), text(WAKE_ONE)]
+    /// Adds the channel of a fair lock, to be followed by the owner, and the command and message
+    /// that wake one waiter.
+    pub(crate) fn add_wake_one(&self, args: &mut Words, name: &str) {
+        args.push(keys::channel_key(name));
+        args.push(self.publish()).push(WAKE_ONE);
     }
 }
 

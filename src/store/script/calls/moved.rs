@@ -1,7 +1,10 @@
 //! Messages to all coordinators: a session is resumed on another one.
 
-use super::{encoding::text, host_scripts::HostScripts};
-use crate::script::{CallError, catalog, keys};
+use super::host_scripts::HostScripts;
+use crate::{
+    host::words,
+    script::{CallError, catalog, keys},
+};
 
 /// The first line of a message. Coordinators skip what begins otherwise.
 const KIND: &str = "moved-1";
@@ -44,11 +47,11 @@ impl HostScripts {
         prefix: &str,
         moved: &Moved,
     ) -> Result<(), CallError> {
-        let keys = vec![keys::holders_reached(
+        let keys = words![keys::holders_reached(
             &[prefix, &moved.session].concat(),
             "",
         )];
-        let args = vec![text(channel), text(&moved.encode())];
+        let args = words![channel, &moved.encode()];
         self.eval(&catalog::HOLDERS_TELL, keys, args).await?;
         Ok(())
     }

@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 
 use super::{host_scripts::HostScripts, partitions::grouped};
 use crate::{
-    host::ScanCursor,
+    host::{ScanCursor, words},
     script::{CallError, catalog, keys},
 };
 
@@ -67,7 +67,7 @@ impl HostScripts {
                         keys::queue(name),
                     ]
                 });
-                let kinds = self.eval(&catalog::NAME_KINDS, keys.collect(), Vec::new());
+                let kinds = self.eval(&catalog::NAME_KINDS, keys.collect(), words![]);
                 kinds.await.map(|kinds| (places, kinds))
             });
         let mut found = vec![None; names.len()];

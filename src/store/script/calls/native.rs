@@ -18,19 +18,18 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
     attempt::Attempt,
-    encoding::{WAKE_ONE, integer, millis, number, unsigned},
+    encoding::{WAKE_ONE, integer, millis, unsigned},
     hold::{Hold, Mode},
     host_scripts::HostScripts,
     lock::{Acquired, Released},
     seen_counters::Step,
 };
 use crate::{
-    host::{Call, Commands, HostError, Numbers, Script},
+    host::{Call, Commands, HostError, Numbers, Script, words},
     script::{CallError, catalog, keys},
 };
 
@@ -59,8 +58,8 @@ impl HostScripts {
         step: Step,
     ) -> Result<Option<Acquired>, CallError> {
         let create = Commands::Create {
-            key: keys::lock(hold.name),
-            field: hold.field(),
+            key: keys::lock(hold.name).to_bytes(),
+            field: hold.field().to_bytes(),
             ttl: lease,
         };
         match self.run(&catalog::NATIVE_ACQUIRE, create).await {
@@ -86,10 +85,10 @@ impl HostScripts {
     /// The token of a lock that was taken; none if it is not held, or not held any more.
     async fn token_of(&self, hold: Hold<'_>, step: Step) -> Result<Option<u64>, CallError> {
         let add = Commands::AddAndLook {
-            counter: keys::counter(hold.name),
+            counter: keys::counter(hold.name).to_bytes(),
             by: step.by,
-            key: keys::lock(hold.name),
-            field: hold.field(),
+            key: keys::lock(hold.name).to_bytes(),
+            field: hold.field().to_bytes(),
         };
         match self.run(&catalog::NATIVE_ACQUIRE, add).await {
             Ok([sum, 0]) if unsigned(sum) != step.by => {
@@ -125,14 +124,14 @@ impl HostScripts {
         sum: u64,
     ) -> Result<Option<u64>, CallError> {
         let sent_at = Instant::now();
-        let args = vec![
+        let args = words![
             hold.field(),
-            number(step.by),
+            step.by,
             millis(self.config.idle_token_retention),
             // A counter that the step made has no time to live yet, even if the lock is gone.
-            number(u64::from(sum == step.by)),
+            u64::from(sum == step.by),
         ];
-        let keys = vec![keys::lock(hold.name), keys::counter(hold.name)];
+        let keys = words![keys::lock(hold.name), keys::counter(hold.name)];
         let script = &catalog::LOCK_TOKEN;
         let reply = self.call(Call { script, keys, args }).await;
         self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
@@ -168,9 +167,9 @@ impl HostScripts {
 
     async fn remove(&self, of: &'static Script, hold: Hold<'_>) -> Result<Numbers, HostError> {
         let remove = Commands::RemoveAndPublish {
-            key: keys::lock(hold.name),
-            field: hold.field(),
-            channel: Bytes::from(keys::channel(hold.name)),
+            key: keys::lock(hold.name).to_bytes(),
+            field: hold.field().to_bytes(),
+            channel: keys::channel_key(hold.name).to_bytes(),
             message: WAKE_ONE,
         };
         self.run(of, remove).await

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
@@ -13,7 +12,7 @@ use super::{
     partitions::{Answer, Batch, grouped},
 };
 use crate::{
-    host::{Call, Partition, Script},
+    host::{Call, Partition, Script, Words, words},
     script::{CallError, catalog, keys},
 };
 
@@ -57,7 +56,7 @@ pub struct Renewed {
 struct Family {
     script: &'static Script,
     /// But for the fencing counter, which is last.
-    keys: fn(Hold<'_>) -> Vec<Bytes>,
+    keys: fn(Hold<'_>) -> Words,
     /// For each hold in a reply that tells more than leases.
     numbers: usize,
     /// Whether the owners have said something of the holds.
@@ -146,12 +145,12 @@ impl HostScripts {
 
     /// Whether the store takes writes; names begin with this.
     pub(crate) async fn takes_writes(&self, prefix: &str) -> Result<(), CallError> {
-        let (script, keys) = (&catalog::STORE_WRITE, vec![keys::never(prefix)]);
+        let (script, keys) = (&catalog::STORE_WRITE, words![keys::never(prefix)]);
         let reply = self
             .ask(Call {
                 script,
                 keys,
-                args: Vec::new(),
+                args: words![],
             })
             .await?;
         match *numbers(script, &reply)? {
@@ -203,19 +202,16 @@ impl HostScripts {
         &self,
         family: &Family,
         batch: &[&Renewal],
-        idle: Option<Bytes>,
+        idle: Option<u64>,
     ) -> Result<Vec<i64>, CallError> {
-        let mut keys = Vec::with_capacity(batch.len() * 4);
-        let mut args = Vec::with_capacity(batch.len() * 2 + 2);
         let lease = batch.first().map(|renewal| renewal.lease);
         let same = batch.iter().all(|renewal| Some(renewal.lease) == lease);
-        let lease = lease.filter(|_| same).map_or(Bytes::new(), millis);
-        let named = idle.is_some();
-        args.extend([idle.unwrap_or_default(), lease]);
+        let mut keys = words![];
+        let mut args = words![idle, lease.filter(|_| same).map(millis)];
         for renewal in batch {
             let hold = Hold::new(&renewal.name, renewal.mode, &renewal.owner);
-            keys.extend((family.keys)(hold));
-            keys.extend(named.then(|| keys::counter(hold.name)));
+            keys.extend(&(family.keys)(hold));
+            keys.extend(idle.map(|_| keys::counter(hold.name)));
             args.push(hold.field());
         }
         if !same {
@@ -272,7 +268,7 @@ impl Family {
     const READ: Self = Self {
         script: &catalog::READ_RENEW,
         keys: |hold| {
-            vec![
+            words![
                 keys::lock(hold.name),
                 keys::read_holds(hold.name, hold.owner),
                 keys::readers(hold.name),
@@ -283,7 +279,7 @@ impl Family {
     };
     const OTHERS: Self = Self {
         script: &catalog::LOCK_RENEW,
-        keys: |hold| vec![keys::lock(hold.name)],
+        keys: |hold| words![keys::lock(hold.name)],
         numbers: 4,
         noted: false,
     };

@@ -3,12 +3,9 @@
 
 use std::{hash::BuildHasher as _, time::Duration};
 
-use bytes::Bytes;
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-
-use super::encoding::number;
 
 /// The age of the store's time at which it is asked for again. So often a name in use also has the
 /// time to live of its counter renewed.
@@ -135,8 +132,8 @@ impl SeenCounters {
 
 impl Step {
     /// As a script is given it.
-    pub(super) fn args(&self) -> [Bytes; 2] {
-        [number(self.by), number(self.to)]
+    pub(super) fn args(&self) -> [u64; 2] {
+        [self.by, self.to]
     }
 }
 

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use super::{
     attempt::Attempt,
-    encoding::{DONE, NOT_DONE, WAKE_NOBODY, millis, number, refusal, unsigned},
+    encoding::{DONE, NOT_DONE, WAKE_NOBODY, millis, refusal, unsigned},
     hold::{Hold, Mode},
     host_scripts::HostScripts,
 };
-use crate::script::{CallError, catalog, keys};
+use crate::{
+    host::words,
+    script::{CallError, catalog, keys},
+};
 
 // === impl HostScripts ===
 
@@ -38,7 +41,7 @@ impl HostScripts {
         token: u64,
         record: &str,
     ) -> Result<Option<u64>, CallError> {
-        let mut keys = vec![keys::lock(hold.name), keys::counter(hold.name)];
+        let mut keys = words![keys::lock(hold.name), keys::counter(hold.name)];
         let script = if hold.mode == Mode::Read {
             keys.push(keys::read_holds(hold.name, hold.owner));
             &catalog::READ_RAISE
@@ -47,7 +50,7 @@ impl HostScripts {
             &catalog::LOCK_RAISE
         };
         let idle = millis(self.config.idle_token_retention);
-        let args = vec![hold.field(), number(token), idle];
+        let args = words![hold.field(), token, idle];
         let reply = self.eval(script, keys, args).await?;
         match *reply.as_slice() {
             [DONE, counter] => Ok(Some(unsigned(counter))),

@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    encoding::{DONE, NOT_DONE, integer, malformed, millis, text, unsigned},
+    encoding::{DONE, NOT_DONE, integer, malformed, millis, unsigned},
     host_scripts::HostScripts,
 };
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, words},
     script::{CallError, catalog},
 };
 
@@ -27,21 +27,22 @@ pub struct SharedWaits {
 impl HostScripts {
     pub(crate) async fn share_waits(
         &self,
-        key: Bytes,
+        key: &str,
         ttl: Duration,
         waits: Option<&str>,
     ) -> Result<u64, CallError> {
         let script = &catalog::WAITS_SHARE;
-        let args = [millis(ttl)].into_iter().chain(waits.map(text)).collect();
-        let keys = vec![key];
+        let mut args = words![millis(ttl)];
+        args.extend(waits);
+        let keys = words![key];
         let reply = self.ask(Call { script, keys, args }).await?;
         let now = integer(&reply).ok_or_else(|| malformed(script, &reply))?;
         Ok(unsigned(now))
     }
 
-    pub(crate) async fn shared_waits(&self, key: Bytes) -> Result<Option<SharedWaits>, CallError> {
+    pub(crate) async fn shared_waits(&self, key: &str) -> Result<Option<SharedWaits>, CallError> {
         let script = &catalog::WAITS_LOOK;
-        let (keys, args) = (vec![key], Vec::new());
+        let (keys, args) = (words![key], words![]);
         let reply = self.ask(Call { script, keys, args }).await?;
         match &reply {
             Value::Array(values) => match values.as_slice() {

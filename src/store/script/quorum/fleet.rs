@@ -3,8 +3,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bytes::Bytes;
-
 use super::voters::Quorum;
 use crate::script::{CallError, OtherCoordinators};
 
@@ -14,15 +12,13 @@ impl Quorum {
     /// In all stores that answer; the others are those that any of them knows.
     pub(in crate::script) async fn announce(
         &self,
-        key: &Bytes,
+        key: &str,
         id: &str,
         ttl: Duration,
         said: Option<&str>,
     ) -> Result<OtherCoordinators, CallError> {
         let answers = self
-            .ask(id, |voter| {
-                voter.scripts.announce(key.clone(), id, ttl, said)
-            })
+            .ask(id, |voter| voter.scripts.announce(key, id, ttl, said))
             .await;
         if answers.iter().all(Result::is_err) {
             return Err(CallError::Unavailable(self.too_few(&answers)));

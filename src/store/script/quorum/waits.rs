@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::voters::Quorum;
 use crate::script::{CallError, SharedWaits};
 
@@ -14,14 +12,12 @@ impl Quorum {
     pub(in crate::script) async fn share_waits(
         &self,
         digest: &str,
-        key: &Bytes,
+        key: &str,
         ttl: Duration,
         waits: Option<&str>,
     ) -> Result<u64, CallError> {
         let answers = self
-            .ask(digest, |voter| {
-                voter.scripts.share_waits(key.clone(), ttl, waits)
-            })
+            .ask(digest, |voter| voter.scripts.share_waits(key, ttl, waits))
             .await;
         let time = answers.iter().flatten().next().copied();
         time.ok_or_else(|| CallError::Unavailable(self.too_few(&answers)))
@@ -31,10 +27,10 @@ impl Quorum {
     pub(in crate::script) async fn shared_waits(
         &self,
         digest: &str,
-        key: &Bytes,
+        key: &str,
     ) -> Result<Option<SharedWaits>, CallError> {
         let answers = self
-            .ask(digest, |voter| voter.scripts.shared_waits(key.clone()))
+            .ask(digest, |voter| voter.scripts.shared_waits(key))
             .await;
         if answers.iter().all(Result::is_err) {
             return Err(CallError::Unavailable(self.too_few(&answers)));

@@ -2,17 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use super::scripts::Scripts;
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, Words, words},
     script::{
         CallError, Ownership, Unsupported,
         calls::{
             encoding::{
-                DONE, NOT_DONE, REPEATED, malformed, millis, number, refusal, text, time_to_live,
-                unsigned,
+                DONE, NOT_DONE, REPEATED, malformed, millis, refusal, time_to_live, unsigned,
             },
             ownership,
         },
@@ -75,14 +72,14 @@ impl Scripts {
         value: &str,
     ) -> Result<Proclaimed, CallError> {
         let store = self.single(Unsupported::Elections)?;
-        let args = vec![
-            text(owner),
-            number(term),
-            text(client_name),
-            text(value),
+        let args = words![
+            owner,
+            term,
+            client_name,
+            value,
             millis(self.config.idle_token_retention),
             store.publish(),
-            text(&keys::election(name)),
+            &keys::election(name),
         ];
         let script = &catalog::ELECTION_PROCLAIM;
         let reply = store.eval(script, election_keys(name), args).await?;
@@ -104,7 +101,7 @@ impl Scripts {
     ) -> Result<ElectionInspected, CallError> {
         let store = self.single(Unsupported::Elections)?;
         let script = &catalog::ELECTION_INSPECT;
-        let args = after.map(number).into_iter().collect();
+        let args = after.into_iter().collect();
         let keys = election_keys(name);
         let reply = store.ask(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
@@ -151,10 +148,6 @@ impl Recorded {
     }
 }
 
-fn election_keys(name: &str) -> Vec<Bytes> {
-    vec![
-        keys::lock(name),
-        keys::counter(name),
-        keys::election(name).into(),
-    ]
+fn election_keys(name: &str) -> Words {
+    words![keys::lock(name), keys::counter(name), keys::election(name),]
 }

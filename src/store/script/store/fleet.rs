@@ -19,7 +19,7 @@ impl Scripts {
     ) -> Result<OtherCoordinators, CallError> {
         let key = keys::coordinators(prefix);
         match &self.store {
-            Store::One(store) => store.announce(key, id, ttl, said).await,
+            Store::One(store) => store.announce(&key, id, ttl, said).await,
             Store::Quorum(quorum) => quorum.announce(&key, id, ttl, said).await,
         }
     }

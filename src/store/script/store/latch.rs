@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::scripts::Scripts;
-use crate::script::{
-    CallError, Unsupported,
-    calls::encoding::{
-        self, DONE, NOT_DONE, REPEATED, count, millis, number, refusal, text, time_to_live,
+use crate::{
+    host::{Words, words},
+    script::{
+        CallError, Unsupported,
+        calls::encoding::{self, DONE, NOT_DONE, REPEATED, count, millis, refusal, time_to_live},
+        catalog, keys,
     },
-    catalog, keys,
 };
 
 /// What setting a count came to.
@@ -53,13 +52,13 @@ impl Scripts {
         request_id: Option<&str>,
     ) -> Result<CountSet, CallError> {
         let store = self.single(Unsupported::Latches)?;
-        let args = vec![
-            number(count),
+        let args = words![
+            count,
             millis(ttl.unwrap_or_default()),
             self.kind_retention(),
             millis(self.config.request_retention),
             store.publish(),
-            text(&keys::latch_channel(name)),
+            &keys::latch_channel(name),
             self.adopts(),
         ];
         let script = &catalog::LATCH_SET;
@@ -83,11 +82,11 @@ impl Scripts {
         request_id: Option<&str>,
     ) -> Result<CountedDown, CallError> {
         let store = self.single(Unsupported::Latches)?;
-        let args = vec![
-            number(by),
+        let args = words![
+            by,
             millis(self.config.request_retention),
             store.publish(),
-            text(&keys::latch_channel(name)),
+            &keys::latch_channel(name),
             self.adopts(),
         ];
         let script = &catalog::LATCH_COUNT_DOWN;
@@ -106,7 +105,7 @@ impl Scripts {
         let store = self.single(Unsupported::Latches)?;
         let script = &catalog::LATCH_INSPECT;
         let reply = store
-            .eval(script, latch_keys(name, None), vec![self.adopts()])
+            .eval(script, latch_keys(name, None), words![self.adopts()])
             .await?;
         match *reply.as_slice() {
             [DONE, count, remaining] => Ok(LatchInspected {
@@ -120,8 +119,8 @@ impl Scripts {
     /// Deletes a latch. True if there was one.
     pub async fn delete_latch(&self, name: &str) -> Result<bool, CallError> {
         let store = self.single(Unsupported::Latches)?;
-        let channel = text(&keys::latch_channel(name));
-        let args = vec![store.publish(), channel, self.adopts()];
+        let channel = &keys::latch_channel(name);
+        let args = words![store.publish(), channel, self.adopts()];
         let script = &catalog::LATCH_DELETE;
         let reply = store.eval(script, latch_keys(name, None), args).await?;
         match *reply.as_slice() {
@@ -131,8 +130,8 @@ impl Scripts {
     }
 }
 
-fn latch_keys(name: &str, request_id: Option<&str>) -> Vec<Bytes> {
-    let mut keys = vec![
+fn latch_keys(name: &str, request_id: Option<&str>) -> Words {
+    let mut keys = words![
         keys::lock(name),
         keys::kind(name),
         keys::permit_leases(name),

@@ -4,14 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use super::scripts::{Scripts, Store};
 use crate::{
-    host::Call,
+    host::{Call, words},
     script::{
         Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, HandOver, Hold, Inspected, Mode,
         NameKind, Note, Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
         calls::{
-            encoding::{
-                DONE, NOT_DONE, count, malformed, millis, numbers, refusal, text, time_to_live,
-            },
+            encoding::{DONE, NOT_DONE, count, malformed, millis, numbers, refusal, time_to_live},
             fair_keys, take_note,
         },
         catalog, keys,
@@ -139,8 +137,8 @@ impl Scripts {
     pub async fn fair_first(&self, name: &str, owner: &str) -> Result<bool, CallError> {
         let store = self.single(Unsupported::FairLocks)?;
         let script = &catalog::FAIR_FIRST;
-        let mut args = vec![text(owner), millis(self.config.fair_waiter_timeout)];
-        args.extend(store.wake_one(name));
+        let mut args = words![owner, millis(self.config.fair_waiter_timeout)];
+        store.add_wake_one(&mut args, name);
         match *store.eval(script, fair_keys(name), args).await? {
             [DONE] => Ok(true),
             [NOT_DONE] => Ok(false),
@@ -156,9 +154,9 @@ impl Scripts {
     ) -> Result<QueuePositions, CallError> {
         let store = self.single(Unsupported::FairLocks)?;
         let script = &catalog::FAIR_VOUCH;
-        let mut args = vec![millis(self.config.fair_waiter_timeout)];
-        args.extend(store.wake_one(name));
-        args.extend(owners.iter().copied().map(text));
+        let mut args = words![millis(self.config.fair_waiter_timeout)];
+        store.add_wake_one(&mut args, name);
+        args.extend(owners);
         let mut keys = fair_keys(name);
         keys.push(keys::counter(name));
         let mut reply = store.call(Call { script, keys, args }).await?;

@@ -1,16 +1,12 @@
 //! Several locks of one owner, as scripts are given them.
 
-use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    host::Script,
+    host::{Script, Words},
     script::{
         CallError,
-        calls::{
-            Hold, Mode,
-            encoding::{malformed, number},
-        },
+        calls::{Hold, Mode, encoding::malformed},
         keys,
     },
 };
@@ -47,15 +43,18 @@ impl<'a> Members<'a> {
         Hold::new(member.name, member.mode, self.owner)
     }
 
-    pub(super) fn keys(&self, of: fn(Hold<'_>) -> Vec<Bytes>, record: Option<&str>) -> Vec<Bytes> {
-        let locks = self.locks.iter().flat_map(|member| of(self.hold(member)));
-        let record = record.map(|id| keys::record(self.locks[0].name, id));
-        locks.chain(record).collect()
+    pub(super) fn keys(&self, of: fn(Hold<'_>) -> Words, record: Option<&str>) -> Words {
+        let mut keys = Words::default();
+        for member in self.locks {
+            keys.extend(&of(self.hold(member)));
+        }
+        keys.extend(record.map(|id| keys::record(self.locks[0].name, id)));
+        keys
     }
 
     /// Tells these locks and modes from all others. No name contains a zero. Whether a lock is fair
     /// only its holder knows for sure.
-    pub(super) fn digest(&self) -> Bytes {
+    pub(super) fn digest(&self) -> String {
         let mut digest = Sha256::new();
         for member in self.locks {
             let mode = match member.mode {
@@ -67,7 +66,7 @@ impl<'a> Members<'a> {
             digest.update(member.name);
             digest.update([0]);
         }
-        hex::encode(digest.finalize()).into()
+        hex::encode(digest.finalize())
     }
 
     /// Whether all are exclusive locks that the owner does not hold.
@@ -77,9 +76,9 @@ impl<'a> Members<'a> {
     }
 
     /// The serials of exclusive locks; none if there are others, or one is not known.
-    pub(super) fn serials_of_exclusive(&self) -> Option<Vec<Bytes>> {
+    pub(super) fn serials_of_exclusive(&self) -> Option<Vec<u64>> {
         let serial = |lock: &Member<'_>| match lock.mode {
-            Mode::Exclusive => lock.serial.map(number),
+            Mode::Exclusive => lock.serial,
             Mode::Fair | Mode::Read | Mode::Write => None,
         };
         self.locks.iter().map(serial).collect()
@@ -106,15 +105,11 @@ impl<'a> Members<'a> {
 }
 
 /// A mode as the scripts call it.
-pub(super) fn word(mode: Mode) -> Bytes {
-    Bytes::from_static(match mode {
-        Mode::Exclusive => b"sole",
-        Mode::Fair => b"fair",
-        Mode::Read => b"read",
-        Mode::Write => b"write",
-    })
-}
-
-pub(super) fn optional(value: Option<impl Into<u64>>) -> Bytes {
-    value.map_or(Bytes::new(), number)
+pub(super) fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "sole",
+        Mode::Fair => "fair",
+        Mode::Read => "read",
+        Mode::Write => "write",
+    }
 }

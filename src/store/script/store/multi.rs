@@ -2,15 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures::future::join_all;
 
 use super::{
-    members::{Members, NUMBERS, optional, word},
+    members::{Members, NUMBERS, word},
     scripts::{Scripts, Store},
 };
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, Words, words},
     script::{
         CallError, Note, Refusal, Unsupported,
         calls::{
@@ -18,7 +17,7 @@ use crate::{
             encoding::{
                 COUNTER_OUT_OF_RANGE, DONE, LIMIT_REACHED, NOT_DONE, REPEATED, SELF_DEADLOCK,
                 WAKE_ALL, WAKE_ONE, WRONG_KIND, count, duration, flag, integer, malformed, millis,
-                number, numbers, refusal, text, time_to_live, unsigned,
+                numbers, refusal, time_to_live, unsigned,
             },
             give_back_keys, grouped, ownership, take_note,
         },
@@ -150,28 +149,26 @@ impl Scripts {
         lease: Duration,
         attempt: AttemptAll<'_>,
         refused: Refusal,
-    ) -> Vec<Bytes> {
+    ) -> Words {
         let id = attempt.record;
         let retention = self.config.record_retention(id, attempt.attempt, lease);
-        let mut args = vec![
-            text(members.owner),
+        let mut args = words![
+            members.owner,
             millis(lease),
             millis(self.config.idle_token_retention),
-            text(attempt.attempt),
+            attempt.attempt,
             millis(retention),
             members.digest(),
         ];
         if !(members.are_new() && attempt.note.is_none() && refused != Refusal::Recorded) {
-            args.extend([
-                flag(refused == Refusal::Recorded),
-                keys::write_field(members.owner),
-                number(attempt.fresh_serial),
-                millis(self.config.writer_hold_back),
-                flag(refused == Refusal::Waits),
-                number(self.config.holders_per_lock_max),
-            ]);
+            args.push(flag(refused == Refusal::Recorded));
+            args.push(keys::write_field(members.owner));
+            args.push(attempt.fresh_serial);
+            args.push(millis(self.config.writer_hold_back));
+            args.push(flag(refused == Refusal::Waits));
+            args.push(self.config.holders_per_lock_max);
             for member in members.locks {
-                args.extend([word(member.mode), optional(member.known_holds)]);
+                args.push(word(member.mode)).push(member.known_holds);
             }
             args.extend(attempt.note.map(Note::text));
         }
@@ -248,24 +245,20 @@ impl Scripts {
     ) -> Result<bool, CallError> {
         let store = self.single(Unsupported::SeveralAtOnce)?;
         let script = &catalog::MULTI_UNDO;
-        let mut args = vec![
-            text(members.owner),
+        let mut args = words![
+            members.owner,
             keys::write_field(members.owner),
-            text(attempt.attempt),
+            attempt.attempt,
         ];
-        args.extend([store.publish(), text(WAKE_ONE), text(WAKE_ALL)]);
+        args.extend([store.publish(), WAKE_ONE, WAKE_ALL]);
         args.push(millis(self.config.fair_waiter_timeout));
-        let mut keys = Vec::new();
+        let mut keys = words![];
         for (at, member) in members.locks.iter().enumerate() {
             let undo = undo(at);
-            args.push(if undo {
-                word(member.mode)
-            } else {
-                Bytes::new()
-            });
-            args.extend([optional(member.known_holds), optional(member.serial)]);
+            args.push(undo.then(|| word(member.mode)));
+            args.push(member.known_holds).push(member.serial);
             if undo {
-                keys.extend(give_back_keys(members.hold(member)));
+                keys.extend(&give_back_keys(members.hold(member)));
             }
         }
         keys.push(keys::record(members.locks[0].name, attempt.record));
@@ -286,7 +279,7 @@ async fn release_together(
     request_id: Option<&str>,
 ) -> Result<Vec<ReleasedMember>, CallError> {
     let script = &catalog::MULTI_RELEASE;
-    let mut args = vec![text(members.owner)];
+    let mut args = words![members.owner];
     let serials = members.serials_of_exclusive();
     let lease = leases
         .first()
@@ -297,17 +290,14 @@ async fn release_together(
             args.extend(serials);
         }
         _ => {
-            args.extend([
-                keys::write_field(members.owner),
-                millis(store.config().request_retention),
-                store.publish(),
-                text(WAKE_ONE),
-                text(WAKE_ALL),
-                millis(store.config().fair_waiter_timeout),
-                members.digest(),
-            ]);
+            args.push(keys::write_field(members.owner));
+            args.push(millis(store.config().request_retention));
+            args.push(store.publish()).push(WAKE_ONE).push(WAKE_ALL);
+            args.push(millis(store.config().fair_waiter_timeout));
+            args.push(members.digest());
             for (member, lease) in members.locks.iter().zip(leases) {
-                args.extend([word(member.mode), millis(*lease), optional(member.serial)]);
+                args.push(word(member.mode)).push(millis(*lease));
+                args.push(member.serial);
             }
         }
     }

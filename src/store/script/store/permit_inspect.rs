@@ -6,17 +6,14 @@ use bytes::Bytes;
 
 use super::{
     permit_outcomes::{PermitHolder, SemaphoreInspected},
-    permits::permit_keys,
     scripts::Scripts,
 };
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, words},
     script::{
         CallError, Unsupported,
-        calls::encoding::{
-            DONE, count, malformed, number, numbers, refusal, time_to_live, unsigned,
-        },
-        catalog,
+        calls::encoding::{DONE, count, malformed, numbers, refusal, time_to_live, unsigned},
+        catalog, keys,
     },
 };
 
@@ -62,9 +59,13 @@ impl Scripts {
     async fn page_of_permits(&self, name: &str, from: u64, size: u32) -> Result<Page, CallError> {
         let store = self.single(Unsupported::Semaphores)?;
         let script = &catalog::PERMIT_INSPECT;
-        let mut keys = permit_keys(name, None);
-        keys.truncate(4);
-        let args = vec![self.adopts(), number(from), number(size)];
+        let keys = words![
+            keys::lock(name),
+            keys::permit_leases(name),
+            keys::permit_owners(name),
+            keys::kind(name),
+        ];
+        let args = words![self.adopts(), from, size];
         let reply = store.ask(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));

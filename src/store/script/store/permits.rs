@@ -13,15 +13,14 @@ use super::{
     scripts::Scripts,
 };
 use crate::{
-    host::{Call, Value},
+    host::{Call, Value, Words, words},
     script::{
         CallError, StoreLimit, Unsupported,
         calls::{
             Answer, Batch, HostScripts, Ownership,
             encoding::{
                 DONE, LIMIT_REACHED, NO_SEMAPHORE, NOT_DONE, REPEATED, TOO_MANY_PERMITS, count,
-                duration, flag, malformed, millis, number, numbers, refusal, text, time_to_live,
-                unsigned,
+                duration, flag, malformed, millis, numbers, refusal, time_to_live, unsigned,
             },
             grouped, not_renewed, ownership,
         },
@@ -109,23 +108,20 @@ impl Scripts {
         lease: Duration,
         attempt: PermitAttempt<'_>,
         record_refusal: bool,
-    ) -> Vec<Bytes> {
-        let mut args = vec![
-            text(owner),
+    ) -> Words {
+        let mut args = words![
+            owner,
             millis(lease),
             self.kind_retention(),
             store.publish(),
             self.adopts(),
-            number(self.config.permits_per_name_max),
+            self.config.permits_per_name_max,
             joined(attempt.ids),
         ];
         if attempt.request_id.is_some() {
-            args.extend([
-                Bytes::new(),
-                text(attempt.attempt),
-                millis(self.config.request_retention),
-                flag(record_refusal),
-            ]);
+            args.push("").push(attempt.attempt);
+            args.push(millis(self.config.request_retention));
+            args.push(flag(record_refusal));
         } else {
             args.extend(only_digits(attempt.ids));
         }
@@ -146,12 +142,12 @@ impl Scripts {
         let (mut page, mut before) = (0, 0);
         // A store whose pages have no end is broken.
         for _ in 0..self.config.permits_per_name_max.max(PAGES_MIN) {
-            let mut args = vec![text(owner), joined(ids), store.publish(), self.adopts()];
+            let mut args = words![owner, joined(ids), store.publish(), self.adopts()];
             if let Some(digits) = only_digits(ids).filter(|_| request_id.is_none()) {
                 args.push(digits);
             } else {
                 let retention = millis(self.config.request_retention);
-                args.extend([Bytes::new(), retention, number(page), number(before)]);
+                args.push("").push(retention).push(page).push(before);
             }
             let keys = permit_keys(name, request_id);
             let reply = store.call(Call { script, keys, args }).await?;
@@ -192,8 +188,8 @@ impl Scripts {
         attempt: PermitAttempt<'_>,
     ) -> Result<bool, CallError> {
         let store = self.single(Unsupported::Semaphores)?;
-        let args = vec![
-            text(attempt.attempt),
+        let args = words![
+            attempt.attempt,
             joined(attempt.ids),
             store.publish(),
             self.adopts(),
@@ -240,8 +236,8 @@ impl Scripts {
         only_if_absent: bool,
     ) -> Result<PermitsSet, CallError> {
         let store = self.single(Unsupported::Semaphores)?;
-        let args = vec![
-            number(total),
+        let args = words![
+            total,
             flag(only_if_absent),
             self.kind_retention(),
             store.publish(),
@@ -271,11 +267,11 @@ async fn renew_batch(
 ) -> Answer<Result<Duration, Ownership>> {
     let script = &catalog::PERMIT_RENEW;
     let count = batch.len();
-    let (mut keys, mut args) = (Vec::new(), Vec::new());
+    let (mut keys, mut args) = (words![], words![]);
     for renewal in batch {
         keys.push(keys::permit_leases(&renewal.name));
         keys.push(keys::permit_owners(&renewal.name));
-        args.push(text(&renewal.owner));
+        args.push(&*renewal.owner);
         args.push(millis(renewal.lease));
         args.push(joined(&renewal.ids));
     }
@@ -310,22 +306,22 @@ fn in_chunks(places: Vec<usize>, permits: impl Fn(usize) -> usize) -> Vec<Vec<us
     chunks
 }
 
-pub(super) fn permit_keys(name: &str, request_id: Option<&str>) -> Vec<Bytes> {
-    let mut keys = vec![
+pub(super) fn permit_keys(name: &str, request_id: Option<&str>) -> Words {
+    let mut keys = words![
         keys::lock(name),
         keys::permit_leases(name),
         keys::permit_owners(name),
         keys::kind(name),
-        keys::permit_channel(name).into(),
+        keys::permit_channel(name),
     ];
     keys.extend(request_id.map(|id| keys::record(name, id)));
     keys
 }
 
 /// The hexadecimal digits of the id of a single permit.
-fn only_digits(ids: &[PermitId]) -> Option<Bytes> {
+fn only_digits(ids: &[PermitId]) -> Option<String> {
     let [id] = ids else { return None };
-    Some(hex::encode(id).into())
+    Some(hex::encode(id))
 }
 
 fn joined(ids: &[PermitId]) -> Bytes {

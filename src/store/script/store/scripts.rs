@@ -2,8 +2,6 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 
 use super::turns::Turns;
@@ -149,13 +147,13 @@ impl Scripts {
     }
 
     /// Whether scripts accept numbers without a record of their kind, as an argument.
-    pub(super) fn adopts(&self) -> Bytes {
+    pub(super) fn adopts(&self) -> &'static str {
         flag(self.config.adopts_counters)
     }
 
     /// How long the record of a kind is kept, as an argument. A number without one would not be
     /// accepted again, unless those of others are.
-    pub(super) fn kind_retention(&self) -> Bytes {
+    pub(super) fn kind_retention(&self) -> u64 {
         millis(if self.config.adopts_counters {
             self.config.idle_token_retention
         } else {

@@ -18,7 +18,7 @@ impl Scripts {
     ) -> Result<u64, CallError> {
         let key = keys::waits(prefix, digest);
         match &self.store {
-            Store::One(store) => store.share_waits(key, ttl, waits).await,
+            Store::One(store) => store.share_waits(&key, ttl, waits).await,
             Store::Quorum(quorum) => quorum.share_waits(digest, &key, ttl, waits).await,
         }
     }
@@ -30,7 +30,7 @@ impl Scripts {
     ) -> Result<Option<SharedWaits>, CallError> {
         let key = keys::waits(prefix, digest);
         match &self.store {
-            Store::One(store) => store.shared_waits(key).await,
+            Store::One(store) => store.shared_waits(&key).await,
             Store::Quorum(quorum) => quorum.shared_waits(digest, &key).await,
         }
     }

@@ -73,19 +73,19 @@ fn planting(script: &str, keys: &[bytes::Bytes], count: u32, args: &[&str]) -> V
 
 pub(super) fn readers([ours, ends, live]: [&str; 3]) -> Vec<Planting> {
     let keys = [
-        keys::lock(NAME),
-        keys::readers(NAME),
-        keys::read_holds_base(NAME),
+        keys::lock(NAME).to_bytes(),
+        keys::readers(NAME).to_bytes(),
+        keys::read_holds_base(NAME).to_bytes(),
     ];
     planting(PLANT_READERS, &keys, READERS, &[ours, ends, live])
 }
 
 pub(super) fn permits(taken: u32, ends: u64, free: u32) -> Vec<Planting> {
     let keys = [
-        keys::lock(NAME),
-        keys::permit_leases(NAME),
-        keys::permit_owners(NAME),
-        keys::kind(NAME),
+        keys::lock(NAME).to_bytes(),
+        keys::permit_leases(NAME).to_bytes(),
+        keys::permit_owners(NAME).to_bytes(),
+        keys::kind(NAME).to_bytes(),
     ];
     let (ends, free) = (ends.to_string(), free.to_string());
     planting(PLANT_PERMITS, &keys, taken, &[&ends, &free])
@@ -93,9 +93,9 @@ pub(super) fn permits(taken: u32, ends: u64, free: u32) -> Vec<Planting> {
 
 pub(super) fn queue(ends: u64, ours: bool) -> Vec<Planting> {
     let keys = [
-        keys::queue(NAME),
-        keys::queue_deadlines(NAME),
-        keys::vouched_waiters(NAME),
+        keys::queue(NAME).to_bytes(),
+        keys::queue_deadlines(NAME).to_bytes(),
+        keys::vouched_waiters(NAME).to_bytes(),
     ];
     let (ends, ours) = (ends.to_string(), u8::from(ours).to_string());
     planting(PLANT_QUEUE, &keys, WAITERS, &[&ends, &ours])

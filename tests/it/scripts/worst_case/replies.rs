@@ -165,14 +165,17 @@ async fn what_others_have_planted_is_not_sent() {
     let huge = vec![b'h'; HUGE];
     let long_name = [b"n", huge.as_slice()].concat();
     let (lock, record, forced) = (
-        keys::lock(NAME),
-        keys::record(NAME, "r"),
-        keys::forced(NAME),
+        keys::lock(NAME).to_bytes(),
+        keys::record(NAME, "r").to_bytes(),
+        keys::forced(NAME).to_bytes(),
     );
-    let (queue, counter) = (keys::queue(NAME), keys::counter(NAME));
-    let (leases, owners) = (keys::permit_leases(NAME), keys::permit_owners(NAME));
+    let (queue, counter) = (keys::queue(NAME).to_bytes(), keys::counter(NAME).to_bytes());
+    let (leases, owners) = (
+        keys::permit_leases(NAME).to_bytes(),
+        keys::permit_owners(NAME).to_bytes(),
+    );
     let digits = hex::encode([1; 16]);
-    let (note, waits) = (keys::note(NAME), keys::waits(DIGEST.0, DIGEST.1));
+    let (note, waits) = (keys::note(NAME).to_bytes(), keys::waits(DIGEST.0, DIGEST.1));
     let (election, of_leader) = (
         keys::election(NAME),
         [b"2\n1\no\nc\n", huge.as_slice()].concat(),
@@ -201,7 +204,7 @@ async fn what_others_have_planted_is_not_sent() {
         &[b"HSET", &note, b"note", &huge, b"owner", &huge],
         &[b"RPUSH", election.as_bytes(), &of_leader],
         &[b"RPUSH", election.as_bytes(), &of_leader, b"3\n1\no\nc\nv"],
-        &[b"SET", &waits, &shared_waits],
+        &[b"SET", waits.as_bytes(), &shared_waits],
         &[b"HSET", &forced, b"token", b"1", b"reason", &huge],
         &[b"HSET", &long_name, b"f", b"1"],
     ];

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::tests::{machine, text, value};
-use crate::host::{Call, Script, Value};
+use crate::host::{Call, Script, Value, words};
 
 #[tokio::test(start_paused = true)]
 async fn however_a_command_is_called_it_is_the_same() {
@@ -126,8 +126,8 @@ async fn helpers_are_made_once_and_count_as_lines() {
     let mut vm = machine();
     let call = |args: &[&'static str]| Call {
         script: &SCRIPT,
-        keys: Vec::new(),
-        args: args.iter().map(|arg| Bytes::from(*arg)).collect(),
+        keys: words![],
+        args: args.iter().collect(),
     };
     for _ in 0..2 {
         let reply = vm.eval(&call(&[]));

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::{super::engine::Engine, Vm};
-use crate::host::{Call, HostError, Script, Value, embedded::clock::Clock};
+use crate::host::{Call, HostError, Script, Value, embedded::clock::Clock, words};
 
 pub(super) fn machine() -> Vm {
     Vm::new(Engine::new(Clock::starting_at(1_000_000))).unwrap()
@@ -10,11 +10,10 @@ pub(super) fn machine() -> Vm {
 /// Runs a script that is made for one test; scripts live as long as the process.
 fn eval(vm: &mut Vm, source: &'static str, args: &[&'static [u8]]) -> Result<Value, HostError> {
     let script = Box::leak(Box::new(Script::new("test", source)));
-    let args = args.iter().map(|arg| Bytes::from_static(arg)).collect();
     vm.eval(&Call {
         script,
-        keys: vec![Bytes::from("key")],
-        args,
+        keys: words!["key"],
+        args: args.iter().collect(),
     })
 }
 
@@ -185,8 +184,8 @@ async fn an_uncaught_error_names_the_script_and_the_line() {
     static SCRIPT: Script = Script::new("test", "\nlocal reply = redis.call('foo') return reply");
     let call = Call {
         script: &SCRIPT,
-        keys: Vec::new(),
-        args: Vec::new(),
+        keys: words![],
+        args: words![],
     };
     let HostError::Rejected { message, .. } = machine().eval(&call).unwrap_err() else {
         panic!("an unknown command is refused");
