@@ -29,9 +29,9 @@ use super::{
     viewer::Viewer,
 };
 
-/// How long the state of a wait is kept for a frame that it can be sent together with. A waiter that
-/// asks while a lock is being handed over would be woken twice otherwise, and its coordinator would
-/// be kept from the hand-over.
+/// How long the state of a wait is kept for a frame that it can be sent together with. A client
+/// whose waiter joins while the lock is being handed over would be woken twice otherwise, and the
+/// coordinator would be kept from the hand-over.
 const STATE_KEPT: Duration = Duration::from_millis(1);
 
 /// A frame that is not an answer.
