@@ -339,7 +339,8 @@ impl<'a> Key<'a> {
 
 impl Word for Key<'_> {
     fn write_to(&self, buffer: &mut Vec<u8>) {
-        self.0.iter().for_each(|part| part.write_to(buffer));
+        let parts = self.0.iter().filter(|part| !part.is_empty());
+        parts.for_each(|part| part.write_to(buffer));
     }
 }
 

@@ -6,10 +6,6 @@ use tokio::time::Instant;
 use super::{link::Live, reply};
 use crate::host::{Call, HostError, Value};
 
-/// What a command adds to the bytes of its arguments: a length and two line ends for each, and a
-/// count.
-const FRAMING_PER_ARGUMENT: usize = 12;
-
 /// Runs a script by its hash, or by its text if the server does not have it, which also loads it.
 /// Never sends anything twice otherwise.
 pub(super) async fn evaluate(
@@ -50,13 +46,12 @@ fn by_text(call: &Call) -> Cmd {
 }
 
 fn command(name: &str, script: &str, call: &Call) -> Cmd {
-    let parts = || call.keys.iter().chain(&call.args);
     let count = 3 + call.keys.len() + call.args.len();
-    let size = name.len() + script.len() + parts().map(<[u8]>::len).sum::<usize>();
-    let mut command = Cmd::with_capacity(count, size + count * FRAMING_PER_ARGUMENT);
+    let size = name.len() + script.len() + call.keys.size() + call.args.size();
+    let mut command = Cmd::with_capacity(count, size);
     command.arg(name).arg(script).arg(call.keys.len());
-    for part in parts() {
-        command.arg(part);
+    for word in call.keys.iter().chain(&call.args) {
+        command.arg(word);
     }
     command
 }
