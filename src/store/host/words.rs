@@ -55,6 +55,7 @@ impl Words {
             .extend_from_slice(&Length::default().to_ne_bytes());
         word.write_to(&mut self.buffer);
         let (_, written) = self.buffer.split_at_mut(at);
+        // Requests are limited to far less than the largest length.
         if let Some((length, word)) = written.split_first_chunk_mut() {
             *length = Length::try_from(word.len())
                 .unwrap_or(Length::MAX)
