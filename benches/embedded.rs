@@ -71,11 +71,10 @@ fn fill(store: &EmbeddedStore, others: usize) {
 }
 
 fn call(script: &'static Script, keys: Words, args: &[&str]) -> Call {
-    let args = args.iter();
     Call {
         script,
         keys,
-        args: args.collect(),
+        args: args.iter().collect(),
     }
 }
 

@@ -39,7 +39,7 @@ async fn reason_of(client: &mut Client, name: &str) -> Option<String> {
 }
 
 fn key_exists(world: &World, name: &str) -> bool {
-    let key = String::from_utf8(keys::note(name).to_bytes().to_vec()).unwrap();
+    let key = keys::note(name).to_string();
     world.redis(&["EXISTS", &key]) == Value::Int(1)
 }
 

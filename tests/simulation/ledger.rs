@@ -259,8 +259,8 @@ impl Ledger {
                 });
             }
         }
-        let token = match self.command(&[b"GET".as_ref(), keys::counter(text).to_bytes().as_ref()])
-        {
+        let counter = keys::counter(text).to_bytes();
+        let token = match self.command(&[b"GET".as_ref(), &counter]) {
             Value::Bytes(token) => number(&token).unwrap_or(0),
             _ => 0,
         };
@@ -278,9 +278,8 @@ impl Ledger {
     )]
     fn read_hold(&self, lock: &str, owner: &[u8], count: i64) -> Option<Option<Millis>> {
         let owner = str::from_utf8(owner).ok()?;
-        let mut key = keys::read_holds(lock, owner).to_bytes().to_vec();
-        key.extend(format!(":{count}").as_bytes());
-        self.time_to_live(&key)
+        let key = format!("{}:{count}", keys::read_holds(lock, owner));
+        self.time_to_live(key.as_bytes())
     }
 
     /// None if there is no such key; the inner one if it has no time to live.

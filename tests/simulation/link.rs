@@ -405,12 +405,13 @@ impl Link {
     }
 }
 
-/// The field of the owner that waits if this call does not get the lock, and is known to do so in
-/// the store.
+/// The words, which the host is given, for the ledger.
 fn owned(words: &Words) -> Vec<Bytes> {
     words.iter().map(Bytes::copy_from_slice).collect()
 }
 
+/// The field of the owner that waits if this call does not get the lock, and is known to do so in
+/// the store.
 fn waiter(script: &str, args: &[Bytes]) -> Option<Bytes> {
     let waits = match script {
         "fair_acquire" => args.get(3)? == "1",

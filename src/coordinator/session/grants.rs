@@ -54,8 +54,8 @@ impl Grants {
 
     /// The grant with this key, which had this place a moment ago.
     pub(crate) fn find(&mut self, place: Place, key: &GrantKey) -> Option<&mut Held> {
-        let is_it = |held: &Held| GrantKey::of_holding(&held.grant) == *key;
-        if self.held.get(place.0).is_some_and(|held| is_it(held)) {
+        let there = self.held.get(place.0);
+        if there.is_some_and(|held| GrantKey::of_holding(&held.grant) == *key) {
             return self.at(place);
         }
         self.get_mut(key)

@@ -153,7 +153,7 @@ impl Answers {
             return Poll::Ready(next);
         }
         while let Poll::Ready(Some(answer)) = self.queue.poll_recv(cx) {
-            let is_state = is_state(&answer.1);
+            let is_state = answer.1.is_about_wait();
             match self.kept.take() {
                 None if is_state => self.keep(answer),
                 None => return Poll::Ready(answer),
@@ -183,17 +183,6 @@ impl Answers {
             None => self.kept_until = Some(Box::pin(sleep(STATE_KEPT))),
         }
     }
-}
-
-/// Whether this only says how a wait stands.
-fn is_state(answer: &Answer) -> bool {
-    matches!(
-        answer,
-        Answer::Waiting(_)
-            | Answer::WaitingForAll(..)
-            | Answer::WaitingForPermits(_)
-            | Answer::WaitingForLatch(_)
-    )
 }
 
 /// Whether this may be the last answer of a wait. A frame refused for its `op_id` does not end the

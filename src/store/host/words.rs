@@ -1,7 +1,7 @@
 //! The words of a call in one buffer: a call has up to some thousands, and an allocation for each
 //! would cost more than the rest of what a call takes here.
 
-use std::{fmt, iter::FusedIterator, ops::Index};
+use std::fmt;
 
 use bytes::Bytes;
 
@@ -119,15 +119,6 @@ impl<'a> IntoIterator for &'a Words {
     }
 }
 
-impl Index<usize> for Words {
-    type Output = [u8];
-
-    fn index(&self, at: usize) -> &[u8] {
-        let word = self.iter().nth(at);
-        word.unwrap_or_else(|| panic!("no word {at} of {}", self.len))
-    }
-}
-
 impl fmt::Debug for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = self.iter().map(String::from_utf8_lossy);
@@ -155,8 +146,6 @@ impl<'a> Iterator for Iter<'a> {
 }
 
 impl ExactSizeIterator for Iter<'_> {}
-
-impl FusedIterator for Iter<'_> {}
 
 // === impl Word ===
 
@@ -227,7 +216,6 @@ mod tests {
         let expected: [&[u8]; 6] = [b"a", b"17", long.as_bytes(), b"", b"b", b"\0\xff"];
         assert!(words.iter().eq(expected), "{words:?}");
         assert_eq!((words.len(), words.iter().len()), (6, 6));
-        assert_eq!(&words[4], b"b");
         assert_eq!(words, expected.into_iter().collect());
     }
 }

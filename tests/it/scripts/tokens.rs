@@ -212,7 +212,10 @@ impl ScriptHost for Way {
             call.script = self.acquire;
         }
         let served = self.witness.served.read().await;
-        let (script, name) = (call.script.name, Bytes::copy_from_slice(&call.keys[0]));
+        let (script, name) = (
+            call.script.name,
+            Bytes::copy_from_slice(call.keys.first().unwrap()),
+        );
         let reply = self.to.eval(call).await;
         if let Ok(reply) = &reply
             && matches!(script, "lock_acquire" | "lock_hand_on" | "grant_hand_on")

@@ -44,7 +44,7 @@ pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name
         calls.push(call);
         owners.push(owner);
     }
-    let queue = String::from_utf8(keys::queue(NAME).to_bytes().to_vec()).unwrap();
+    let queue = keys::queue(NAME).to_string();
     let count = WAITERS.to_string();
     store.until(NAME, &["LLEN", &queue], |it| it == count).await;
     let seen = clients[0].describe(NAME).await;

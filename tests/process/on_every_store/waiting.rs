@@ -128,7 +128,7 @@ pub(super) async fn mission_11_names_with_braces_keep_lock_and_channel_in_one_sl
         world.store().until_listened_to(name, &channel, true).await;
         near.release(name, "x").await.unwrap();
         let granted = waiting.expect_granted().await;
-        let counter = String::from_utf8(keys::counter(name).to_bytes().to_vec()).unwrap();
+        let counter = keys::counter(name).to_string();
         let token = granted.fencing_token.to_string();
         world
             .store()

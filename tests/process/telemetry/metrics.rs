@@ -234,7 +234,7 @@ async fn a_lost_lease_is_counted_with_its_reason_and_a_smaller_token_is_noticed(
     let mut session = open_with_lease(&mut client, millis(300)).await;
     session.acquire("build").await;
     // As a store would have it whose clock was ahead.
-    let counter = String::from_utf8(keys::counter("other").to_bytes().to_vec()).unwrap();
+    let counter = keys::counter("other").to_string();
     redis.command(&["SET", &counter, "8000000000000000"]).await;
     let tried = client.try_acquire("other", "b", secs(30)).await.unwrap();
     assert!(tried.grant.unwrap().fencing_token > 8_000_000_000_000_000);

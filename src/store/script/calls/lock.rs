@@ -325,9 +325,17 @@ impl HostScripts {
         attempt: &Attempt<'_>,
         message: &'static str,
     ) -> Result<bool, CallError> {
-        let expected = attempt.known_holds.unwrap_or(0);
-        let which = (attempt.attempt, expected);
-        let args = self.undo_args(hold, which, attempt.serial, message);
+        let mut args = words![
+            hold.field(),
+            attempt.attempt,
+            attempt.known_holds.unwrap_or(0),
+            self.publish(),
+            message,
+            attempt.serial,
+        ];
+        if hold.mode == Mode::Fair {
+            args.push(millis(self.config.fair_waiter_timeout));
+        }
         let mut keys = give_back_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
         let script = hold.mode.verbs().undo;
@@ -336,28 +344,6 @@ impl HostScripts {
             [done, _left] => Ok(done == DONE),
             _ => Err(refusal(script, &reply)),
         }
-    }
-
-    /// The arguments of an undo; of a fair lock also its patience.
-    fn undo_args(
-        &self,
-        hold: Hold<'_>,
-        (name, expected): (&str, u32),
-        serial: Option<u64>,
-        message: &'static str,
-    ) -> Words {
-        let mut args = words![
-            hold.field(),
-            name,
-            expected,
-            self.publish(),
-            message,
-            serial,
-        ];
-        if hold.mode == Mode::Fair {
-            args.push(millis(self.config.fair_waiter_timeout));
-        }
-        args
     }
 
     pub(crate) async fn leave(&self, hold: Hold<'_>) -> Result<(), CallError> {

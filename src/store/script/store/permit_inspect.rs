@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{
     permit_outcomes::{PermitHolder, SemaphoreInspected},
+    permits::semaphore_keys,
     scripts::Scripts,
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     script::{
         CallError, Unsupported,
         calls::encoding::{DONE, count, malformed, numbers, refusal, time_to_live, unsigned},
-        catalog, keys,
+        catalog,
     },
 };
 
@@ -59,12 +60,7 @@ impl Scripts {
     async fn page_of_permits(&self, name: &str, from: u64, size: u32) -> Result<Page, CallError> {
         let store = self.single(Unsupported::Semaphores)?;
         let script = &catalog::PERMIT_INSPECT;
-        let keys = words![
-            keys::lock(name),
-            keys::permit_leases(name),
-            keys::permit_owners(name),
-            keys::kind(name),
-        ];
+        let keys = semaphore_keys(name);
         let args = words![self.adopts(), from, size];
         let reply = store.ask(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {

@@ -306,14 +306,20 @@ fn in_chunks(places: Vec<usize>, permits: impl Fn(usize) -> usize) -> Vec<Vec<us
     chunks
 }
 
-pub(super) fn permit_keys(name: &str, request_id: Option<&str>) -> Words {
-    let mut keys = words![
+/// The semaphore as it is.
+pub(super) fn semaphore_keys(name: &str) -> Words {
+    words![
         keys::lock(name),
         keys::permit_leases(name),
         keys::permit_owners(name),
         keys::kind(name),
-        keys::permit_channel(name),
-    ];
+    ]
+}
+
+/// The same, its channel, and the record of a request.
+fn permit_keys(name: &str, request_id: Option<&str>) -> Words {
+    let mut keys = semaphore_keys(name);
+    keys.push(keys::permit_channel(name));
     keys.extend(request_id.map(|id| keys::record(name, id)));
     keys
 }

@@ -18,7 +18,7 @@ use crate::support::{
 /// No place is kept for longer than a waiter would be given that nobody vouches for.
 #[track_caller]
 fn expect_no_drift(world: &World) {
-    let key = String::from_utf8(keys::queue_deadlines(NAME).to_bytes().to_vec()).unwrap();
+    let key = keys::queue_deadlines(NAME).to_string();
     let now: Vec<u64> = texts(&world.redis(&["TIME"]))
         .iter()
         .map(|part| part.parse().unwrap())

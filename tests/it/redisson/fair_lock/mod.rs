@@ -21,7 +21,7 @@ use crate::support::{
 
 /// Who waits, as the store has it.
 fn queue(world: &World) -> Vec<String> {
-    let key = String::from_utf8(keys::queue(NAME).to_bytes().to_vec()).unwrap();
+    let key = keys::queue(NAME).to_string();
     texts(&world.redis(&["LRANGE", &key, "0", "-1"]))
 }
 

@@ -136,11 +136,10 @@ impl Foreign {
     }
 
     fn queue_keys(&self, name: Name) -> (String, String) {
-        let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
         let key = self.key(name);
         (
-            text(&keys::queue(key).to_bytes()),
-            text(&keys::queue_deadlines(key).to_bytes()),
+            keys::queue(key).to_string(),
+            keys::queue_deadlines(key).to_string(),
         )
     }
 }

@@ -80,7 +80,7 @@ impl Foreign {
     }
 
     fn hold_key(&self, name: Name, field: &str, hold: i64) -> String {
-        let prefix = keys::read_holds(self.key(name), field).to_bytes();
-        format!("{}:{hold}", String::from_utf8_lossy(&prefix))
+        let prefix = keys::read_holds(self.key(name), field);
+        format!("{prefix}:{hold}")
     }
 }
