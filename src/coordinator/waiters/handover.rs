@@ -36,9 +36,13 @@
 //! that writer, the release wakes all. The store knows how many others read; of their releases only
 //! the last one is offered.
 
-use std::{future::Future, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    sync::Arc,
+    time::Duration,
+};
 
-use futures::poll;
+use futures::FutureExt as _;
 use lockkeeper_store::script::{
     Acquired, Attempt, CallError, HandOver, Mode, Released, Scripts, keys,
 };
@@ -133,16 +137,21 @@ impl Waiters {
     where
         F: Future<Output = Result<Released, CallError>> + Unpin,
     {
-        // Sends it, so that everything from here on comes after it.
-        if let Poll::Ready(released) = poll!(&mut release) {
-            self.release_announced((name, Mode::Exclusive), &released);
-            return released;
+        let mut sent = None;
+        let released = poll_fn(|cx| {
+            let released = release.poll_unpin(cx);
+            if released.is_pending() {
+                // The first poll sends it, so the next acquire comes after it.
+                sent.get_or_insert_with(|| self.release_sent(name));
+            }
+            released
+        });
+        let released = released.await;
+        match sent {
+            None => self.release_announced((name, Mode::Exclusive), &released),
+            Some(None) => {}
+            Some(Some(sent)) => self.release_ended(name, &sent, &released),
         }
-        let Some(sent) = self.release_sent(name) else {
-            return release.await;
-        };
-        let released = release.await;
-        self.release_ended(name, &sent, &released);
         released
     }
 

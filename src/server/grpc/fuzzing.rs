@@ -56,7 +56,7 @@ pub fn request(
             let _ = requests.resumed_permits(&id, resume.permits);
         }
         request => {
-            if let Ok(operation) = operation(&requests, request) {
+            if let Ok(operation) = operation(&requests, request.as_ref()) {
                 check(coordinator, &operation);
             }
         }

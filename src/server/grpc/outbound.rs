@@ -220,18 +220,16 @@ impl Stream for Outbound {
                 Poll::Pending => {}
             }
         }
-        match (
-            self.answers.poll_next(cx),
-            std::mem::replace(&mut self.state, State::Ended),
-        ) {
-            (_, State::Ended) => Poll::Ready(None),
-            (Poll::Ready((op_id, answer)), state) => {
+        if let State::Ended = self.state {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready((op_id, answer)) = self.answers.poll_next(cx) {
+            return Poll::Ready(Some(Ok(self.answer(op_id, answer))));
+        }
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Ending(status) => Poll::Ready(status.map(Err)),
+            state => {
                 self.state = state;
-                Poll::Ready(Some(Ok(self.answer(op_id, answer))))
-            }
-            (_, State::Ending(status)) => Poll::Ready(status.map(Err)),
-            (_, State::Open) => {
-                self.state = State::Open;
                 Poll::Pending
             }
         }

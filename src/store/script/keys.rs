@@ -333,7 +333,9 @@ impl<'a> Key<'a> {
 
     /// The key as bytes of their own.
     pub fn to_bytes(&self) -> Bytes {
-        self.0.concat().into()
+        let mut bytes = Vec::with_capacity(self.0.iter().map(|part| part.len()).sum());
+        self.write_to(&mut bytes);
+        bytes.into()
     }
 }
 

@@ -56,6 +56,11 @@ const RESUMED_SECONDS: u32 = 45;
 const OTHERS: &str = "uncontended --frames --in-flight 8 --connections 1 --threads 1 --warm-up 0s \
                       --duration 20s";
 
+/// What a coordinator does before its memory is what it has at the start: one that has served nobody
+/// has read little of its program.
+const FIRST: &str = "uncontended --frames --in-flight 1 --connections 1 --threads 1 --warm-up 0s \
+                     --duration 1s";
+
 /// How long any of it may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -98,6 +103,12 @@ fn bench(programs: &Programs, server: &Server, words: &str) -> Command {
     command
 }
 
+/// The resident memory of a coordinator that has served one caller.
+async fn at_start(programs: &Programs, server: &Server) -> anyhow::Result<f64> {
+    printed(bench(programs, server, FIRST), PATIENCE).await?;
+    server.usage().resident_bytes()
+}
+
 fn number(printed: &Value, pointer: &str) -> anyhow::Result<f64> {
     let number = printed.pointer(pointer).and_then(Value::as_f64);
     number.with_context(|| format!("no {pointer} was printed"))
@@ -106,8 +117,8 @@ fn number(printed: &Value, pointer: &str) -> anyhow::Result<f64> {
 async fn grants(programs: &Programs, args: &SizingArgs, table: &mut Table) -> anyhow::Result<()> {
     let redis = programs.redis().await?;
     let server = programs.coordinator(&redis.redis_url(), SETTINGS).await?;
+    let before = at_start(programs, &server).await?;
     let mut sampler = Sampler::new(server.usage(), Some(&redis.redis_url())).await?;
-    let before = sampler.look().await?.resident_bytes;
     let SizingArgs {
         grants,
         grant_sessions,
@@ -142,8 +153,8 @@ async fn grants(programs: &Programs, args: &SizingArgs, table: &mut Table) -> an
 async fn waiters(programs: &Programs, args: &SizingArgs, table: &mut Table) -> anyhow::Result<()> {
     let redis = programs.redis().await?;
     let server = programs.coordinator(&redis.redis_url(), SETTINGS).await?;
+    let before = at_start(programs, &server).await?;
     let mut sampler = Sampler::new(server.usage(), None).await?;
-    let before = sampler.look().await?.resident_bytes;
     let waiters = args.waiters;
     let words = format!(
         "waiters --waiters {waiters} --connections {CONNECTIONS} --in-flight {IN_FLIGHT} \
@@ -167,7 +178,7 @@ async fn failover(programs: &Programs, args: &SizingArgs, table: &mut Table) -> 
     let redis = programs.redis().await?;
     let first = programs.coordinator(&redis.redis_url(), SETTINGS).await?;
     let second = programs.coordinator(&redis.redis_url(), SETTINGS).await?;
-    let before = second.usage().resident_bytes()?;
+    let before = at_start(programs, &second).await?;
     let (sessions, resume_on) = (args.sessions, second.url());
     let words = format!(
         "resume --sessions {sessions} --connections {CONNECTIONS} --in-flight {IN_FLIGHT} \

@@ -38,7 +38,7 @@ pub(super) fn opened(opened: &Opened) -> pb::SessionOpened {
 macro_rules! operations {
     ($requests:ident, $request:expr; $($Frame:ident: $method:ident,)*; $($other:tt)*) => {
         match $request {
-            $(Some(Request::$Frame(it)) => $requests.$method(&it).map(Operation::$Frame),)*
+            $(Some(Request::$Frame(it)) => $requests.$method(it).map(Operation::$Frame),)*
             $($other)*
         }
     };
@@ -47,7 +47,7 @@ macro_rules! operations {
 /// The operation that a frame requests.
 pub(in crate::grpc) fn operation(
     requests: &Requests<'_>,
-    request: Option<Request>,
+    request: Option<&Request>,
 ) -> Result<Operation, Error> {
     let refused = |why| Err(Invalid::new("request", why).into());
     operations! { requests, request;

@@ -7,10 +7,12 @@ mod running;
 pub(super) mod waits;
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Poll, ready},
     time::Duration,
 };
 
@@ -21,12 +23,12 @@ use lockkeeper_coordinator::{
     Answer, AnswersTo, EndedByForce, Error, Invalid, Notice, Opened, Operation, Owner, Reply,
     Resumed, SessionId, Stream,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::{CancellationToken, PollSemaphore};
 use tonic::{Code, Status, Streaming};
 
 use self::{
-    running::Running,
+    running::{Running, Slot},
     waits::{OP_ID, Waits},
 };
 use super::{
@@ -264,51 +266,61 @@ impl Reader {
     }
 
     async fn read(&mut self, own: &Owner, running: &mut Running) -> End {
-        let slots = Arc::clone(&self.output.slots);
+        let mut slots = PollSemaphore::new(Arc::clone(&self.output.slots));
         let mut room = None;
-        loop {
-            tokio::select! {
-                biased;
-                () = running.drive(), if !running.is_empty() => {}
+        // By hand: a frame and its answer would be moved through each future of a `select!`.
+        poll_fn(|cx| {
+            loop {
+                let _ = running.poll_drive(cx);
                 // Waiting here instead of reading bounds the operations in progress.
-                slot = Arc::clone(&slots).acquire_owned(), if room.is_none() => match slot {
-                    Ok(slot) => room = Some(slot),
-                    Err(_closed) => return End::Broken(None),
-                },
-                frame = self.frames.message(), if room.is_some() => {
-                    let frame = match frame {
-                        Ok(Some(frame)) => frame,
-                        Ok(None) if self.fate.is_broken() => return End::Broken(None),
-                        Ok(None) => return End::Closed,
-                        Err(status) if is_refusal(&status) => return End::Leaving(status),
-                        Err(status) => return End::Broken(Some(status)),
-                    };
-                    let pb::SessionRequest {
-                        op_id,
-                        request,
-                        traceparent,
-                    } = frame;
-                    match request {
-                        Some(Request::Close(_)) => return End::Closed,
-                        Some(Request::Cancel(_)) => {
-                            if let Some(wait) = self.output.waits.lock().get(&op_id) {
-                                wait.cancel();
-                            }
-                        }
-                        Some(Request::Ping(_)) => {
-                            // A client that does not read its notices gets no answer.
-                            let _ = self.output.notices.try_send(Outgoing::Pong(op_id));
-                        }
-                        request => {
-                            let span = spans::of_frame(request.as_ref(), &traceparent);
-                            span.in_scope(|| {
-                                self.begin(own, op_id, request, room.take(), running);
-                            });
-                        }
+                if room.is_none() {
+                    match ready!(slots.poll_acquire(cx)) {
+                        Some(slot) => room = Some(slot),
+                        None => return Poll::Ready(End::Broken(None)),
                     }
                 }
+                let ended = match ready!(self.frames.poll_next_unpin(cx)) {
+                    Some(Ok(frame)) => self.take(own, &frame, &mut room, running),
+                    None if self.fate.is_broken() => Some(End::Broken(None)),
+                    None => Some(End::Closed),
+                    Some(Err(status)) if is_refusal(&status) => Some(End::Leaving(status)),
+                    Some(Err(status)) => Some(End::Broken(Some(status))),
+                };
+                if let Some(end) = ended {
+                    return Poll::Ready(end);
+                }
+            }
+        })
+        .await
+    }
+
+    /// Does what a frame asks for; an operation takes the room. Returns the end if that is asked.
+    fn take(
+        &self,
+        own: &Owner,
+        frame: &pb::SessionRequest,
+        room: &mut Slot,
+        running: &mut Running,
+    ) -> Option<End> {
+        let op_id = frame.op_id;
+        match &frame.request {
+            Some(Request::Close(_)) => return Some(End::Closed),
+            Some(Request::Cancel(_)) => {
+                if let Some(wait) = self.output.waits.lock().get(&op_id) {
+                    wait.cancel();
+                }
+            }
+            Some(Request::Ping(_)) => {
+                // A client that does not read its notices gets no answer.
+                let _ = self.output.notices.try_send(Outgoing::Pong(op_id));
+            }
+            request => {
+                let span = spans::of_frame(request.as_ref(), &frame.traceparent);
+                let _in_span = span.enter();
+                self.begin(own, op_id, request.as_ref(), room.take(), running);
             }
         }
+        None
     }
 
     /// Begins an operation. A waiting one gets its own task; the reader runs the others.
@@ -316,8 +328,8 @@ impl Reader {
         &self,
         own: &Owner,
         op_id: u64,
-        request: Option<Request>,
-        slot: Option<OwnedSemaphorePermit>,
+        request: Option<&Request>,
+        slot: Slot,
         running: &mut Running,
     ) {
         match self.operation(own, op_id, request) {
@@ -342,7 +354,7 @@ impl Reader {
         &self,
         own: &Owner,
         op_id: u64,
-        request: Option<Request>,
+        request: Option<&Request>,
     ) -> Result<Operation, Error> {
         if op_id == 0 {
             return Err(Invalid::new(OP_ID, "must not be 0").into());
@@ -411,7 +423,7 @@ impl Output {
 
     /// Resolves when every operation that does not wait has been answered.
     async fn answered(&self, running: &mut Running) {
-        running.drive().await;
+        poll_fn(|cx| running.poll_drive(cx)).await;
         let all = u32::try_from(self.operations_max).unwrap_or(u32::MAX);
         let _ = self.slots.acquire_many(all).await;
     }

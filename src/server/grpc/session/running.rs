@@ -3,7 +3,7 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use futures::{
@@ -15,14 +15,14 @@ use lockkeeper_base::tasks::DetachOnDrop;
 use lockkeeper_coordinator::Answer;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// See [`Running::drive`].
+/// See [`Running::poll_drive`].
 pub(super) struct Running {
     operations: FuturesUnordered<Stage>,
     answers: mpsc::Sender<(u64, Answer)>,
 }
 
 /// The slot is freed with the answer.
-type Slot = Option<OwnedSemaphorePermit>;
+pub(super) type Slot = Option<OwnedSemaphorePermit>;
 
 enum Stage {
     Asked {
@@ -53,17 +53,14 @@ impl Running {
         });
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.operations.is_empty()
-    }
-
-    /// Runs the operations; resolves when all have been answered. Cancel-safe.
-    pub(super) async fn drive(&mut self) {
-        while let Some(ended) = self.operations.next().await {
+    /// Runs the operations, and queues the answers of those that have ended; ready when all have.
+    pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(ended) = ready!(self.operations.poll_next_unpin(cx)) {
             if let Some((op_id, answer, slot)) = ended {
                 self.tell(op_id, answer, slot);
             }
         }
+        Poll::Ready(())
     }
 
     /// Queues an answer as soon as there is room.

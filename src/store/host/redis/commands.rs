@@ -143,7 +143,8 @@ fn unexpected() -> HostError {
 }
 
 fn command<const N: usize>(name: &[u8], arguments: [&[u8]; N]) -> Cmd {
-    let mut command = Cmd::new();
+    let size = name.len() + arguments.iter().map(|it| it.len()).sum::<usize>();
+    let mut command = Cmd::with_capacity(1 + N, size);
     command.arg(name);
     for argument in arguments {
         command.arg(argument);
