@@ -5,7 +5,6 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Parser;
 use lockkeeper_base::threads;
-use lockkeeper_server::config::StoreUrl;
 
 /// Measures Lockkeeper against anchors.
 #[derive(Debug, Parser)]
@@ -33,16 +32,6 @@ pub(crate) enum Command {
     /// Counts the instructions that Redis and the coordinator execute for each operation, and
     /// prints two tables.
     Cost,
-    /// A coordinator as `cost` counts it: with the allocator of the system, and one thread. Serves
-    /// until it is killed.
-    Coordinator {
-        /// Where.
-        #[arg(long)]
-        listen: SocketAddr,
-        /// The store.
-        #[arg(long)]
-        store: StoreUrl,
-    },
     /// A server of `LockService` that does nothing but answer. Prints its address and serves until
     /// it is killed.
     Bare {
@@ -140,7 +129,6 @@ impl Command {
             | Self::Report { .. }
             | Self::Cost
             | Self::Bare { .. } => cores,
-            Self::Coordinator { .. } => 1,
             Self::Rslock { .. } | Self::Etcd { .. } => threads::half_of(cores),
         }
     }

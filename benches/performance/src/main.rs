@@ -50,7 +50,6 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Report { root } => return runner::report(&root),
         Command::Sizing(args) => return runner::size(&args).await,
         Command::Cost => return cost::run().await,
-        Command::Coordinator { listen, store } => return cost::serve(listen, store).await,
         Command::Bare { listen } => return anchors::bare::serve(listen).await,
         Command::Rslock { store, load } => anchors::rslock::run(&store, &load).await?,
         Command::Etcd {

@@ -1,10 +1,9 @@
 //! What an operation costs the coordinator.
 
-use std::{future::pending, io::Write, net::SocketAddr, time::Duration};
+use std::{io::Write, time::Duration};
 
 use anyhow::Context as _;
-use lockkeeper_server::config::{OptionalAddress, Settings, StoreUrl};
-use tokio::{net::TcpListener, process::Command};
+use tokio::process::Command;
 
 use super::counted::Counted;
 use crate::runner::{Programs, printed};
@@ -42,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) async fn count(out: &mut impl Write) -> anyhow::Result<()> {
     let (programs, _) = Programs::find()?;
     let redis = programs.redis().await?;
-    let coordinator = Counted::coordinator(&programs.own, &redis.redis_url()).await?;
+    let coordinator = Counted::coordinator(&programs.coordinator, &redis.redis_url()).await?;
     let server = format!("http://127.0.0.1:{}", coordinator.port());
     for (what, words) in SCENARIOS {
         coordinator.reset().await?;
@@ -62,14 +61,4 @@ pub(super) async fn count(out: &mut impl Write) -> anyhow::Result<()> {
     }
     coordinator.end().await?;
     redis.end().await
-}
-
-/// Serves as a coordinator until it is killed: with the allocator of the system, because valgrind
-/// does not bear that of the coordinator.
-pub(crate) async fn serve(listen: SocketAddr, store: StoreUrl) -> anyhow::Result<()> {
-    let mut settings = Settings::default();
-    settings.store.url = store;
-    settings.admin.listen = OptionalAddress(None);
-    let listener = TcpListener::bind(listen).await?;
-    lockkeeper_server::serve(settings, listener, pending()).await
 }

@@ -36,12 +36,16 @@ impl Counted {
         Self::start("redis-server under valgrind", &redis, port, arguments).await
     }
 
-    /// A coordinator on the store, in a process of this program.
-    pub(super) async fn coordinator(own: &Path, store: &str) -> anyhow::Result<Self> {
+    /// A coordinator on the store, whose one thread does nothing while it has nothing to do.
+    pub(super) async fn coordinator(program: &Path, store: &str) -> anyhow::Result<Self> {
         let port = free_port().await?;
         let listen = format!("127.0.0.1:{port}");
-        let arguments = ["coordinator", "--listen", &listen, "--store", store];
-        Self::start("the coordinator under valgrind", own, port, arguments).await
+        let serve = ["serve", "--listen", &listen, "--store", store];
+        let settings = ["server.worker_threads=1", "server.busy_poll=0s"];
+        let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+        let arguments = serve.into_iter().chain(settings);
+        let name = "the coordinator under valgrind";
+        Self::start(name, program, port, arguments).await
     }
 
     async fn start<'a>(

@@ -19,7 +19,6 @@ use std::io::{self, Write as _};
 
 use futures::future::try_join_all;
 
-pub(crate) use self::coordinator::serve;
 use self::{
     caller::Stage,
     counted::Counted,
