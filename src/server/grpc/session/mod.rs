@@ -23,7 +23,10 @@ use lockkeeper_coordinator::{
     Answer, AnswersTo, EndedByForce, Error, Invalid, Notice, Opened, Operation, Owner, Reply,
     Resumed, SessionId, Stream,
 };
-use tokio::sync::{Semaphore, mpsc};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::coop,
+};
 use tokio_util::sync::{CancellationToken, PollSemaphore};
 use tonic::{Code, Status, Streaming};
 
@@ -271,13 +274,15 @@ impl Reader {
         // By hand: a frame and its answer would be moved through each future of a `select!`.
         poll_fn(|cx| {
             loop {
+                // As a `select!`: what begins now could not call the store before the next turn.
+                if !coop::has_budget_remaining() {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 let _ = running.poll_drive(cx);
-                // Waiting here instead of reading bounds the operations in progress.
+                // Waiting here instead of reading bounds the operations. Nobody closes the slots.
                 if room.is_none() {
-                    match ready!(slots.poll_acquire(cx)) {
-                        Some(slot) => room = Some(slot),
-                        None => return Poll::Ready(End::Broken(None)),
-                    }
+                    room = ready!(slots.poll_acquire(cx));
                 }
                 let ended = match ready!(self.frames.poll_next_unpin(cx)) {
                     Some(Ok(frame)) => self.take(own, &frame, &mut room, running),
