@@ -82,7 +82,7 @@ for (const [name, start] of Object.entries({ redlock: original, "lockkeeper/redl
       const lock = await one.acquire(["a"], 30_000);
       const failure = await errorOf(other.acquire(["a"], 1_000, { retryCount: 0 }));
       assert.ok(failure instanceof Error && failure.name === "ExecutionError");
-      const waiting = other.acquire(["a"], 1_000, { retryCount: -1, retryDelay: 50 });
+      const waiting = other.acquire(["a"], 10_000, { retryCount: -1, retryDelay: 50 });
       await lock.release();
       await (await waiting).release();
     });
@@ -97,16 +97,17 @@ for (const [name, start] of Object.entries({ redlock: original, "lockkeeper/redl
 
     test("using: extends until the function ends, and then releases", async (t) => {
       const make = await start(t);
-      const [one, other] = [make({ automaticExtensionThreshold: 200 }), make({ retryCount: 0 })];
+      // Extended every 200 ms, so that a machine which is late by a second loses no lock.
+      const [one, other] = [make({ automaticExtensionThreshold: 1_800 }), make({ retryCount: 0 })];
       const begun = performance.now();
-      const result = await one.using(["a"], 500, async (signal) => {
-        await eventually("three durations", () => performance.now() - begun > 1_500);
-        assert.ok((await errorOf(other.acquire(["a"], 500))) instanceof Error);
+      const result = await one.using(["a"], 2_000, async (signal) => {
+        await eventually("more than a duration", () => performance.now() - begun > 2_500);
+        assert.ok((await errorOf(other.acquire(["a"], 10_000))) instanceof Error);
         assert.deepEqual([signal.aborted, signal.error], [false, undefined]);
         return "result";
       });
       assert.equal(result, "result");
-      await (await other.acquire(["a"], 500)).release();
+      await (await other.acquire(["a"], 10_000)).release();
     });
 
     test("using: fails as the function does, and releases", async (t) => {
@@ -114,7 +115,7 @@ for (const [name, start] of Object.entries({ redlock: original, "lockkeeper/redl
       const [one, other] = [make(), make({ retryCount: 0 })];
       const failure = new Error("no");
       assert.equal(await errorOf(one.using(["a"], 5_000, () => Promise.reject(failure))), failure);
-      await (await other.acquire(["a"], 500)).release();
+      await (await other.acquire(["a"], 10_000)).release();
     });
 
     test("using: refuses a duration that is too short to extend", async (t) => {
