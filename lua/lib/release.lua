@@ -40,21 +40,21 @@ end
 -- there is no record)
 local function undo(record, request, hold, drop)
   local count = hold.count or 0
-  if hold.newer then
-    return {0, count}
-  end
   if record then
     local first = redis.call('hmget', record, 'attempt', 'answer')
     if first[1] ~= request.attempt then
       return {0, count}
     end
+    -- Whatever has become of the grant: the next attempt with the id would get its answer.
     redis.call('del', record)
     -- An attempt that was refused, or whose grant has ended, has no share in what the owner may
     -- hold by now.
-    if count == 0 or tonumber(first[2]) ~= hold.serial then
+    if count == 0 or hold.newer or tonumber(first[2]) ~= hold.serial then
       return {0, count}
     end
     return {1, (drop(hold))}
+  elseif hold.newer then
+    return {0, count}
   end
   local undone = 0
   while count > request.expected do

@@ -177,6 +177,10 @@ fn a_good_token_is_remembered_until_its_end() {
     assert!(jwts.verify("over").is_err(), "it is looked at anew");
     let token = one.sign(&header(), &claims());
     assert!(jwts.verify(&token).is_ok() && jwts.verify("known").is_ok());
+    let end = jwts.end_of(&token);
+    jwts.good.clear();
+    assert!(end.is_some());
+    assert_eq!(jwts.end_of(&token), end, "others have pushed it out");
 }
 
 #[test]

@@ -273,12 +273,12 @@ impl Core {
             }
             match grant {
                 Holding::Lock(grant) => {
-                    let (grant, _) = session.register(deadlines, grant, None, sent_at)?;
+                    let grant = session.register_found(deadlines, grant, sent_at)?;
                     kept.grants.push(grant);
                 }
                 Holding::Permits(grant) => {
                     kept.permit_ids.extend(grant.ids.iter());
-                    let (grant, _) = session.register_permits(deadlines, grant, sent_at)?;
+                    let grant = session.register_found_permits(deadlines, grant, sent_at)?;
                     kept.permits.push(grant);
                 }
             }

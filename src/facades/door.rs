@@ -2,7 +2,8 @@
 
 use lockkeeper_access::{Access, Account, Audited, Right};
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, Coordinator, Error, Invalid, LockName, Operation, Owner, Reply, mailbox,
+    Answer, AnswersTo, Coordinator, Error, Invalid, LockName, Operation, Owner, Release, Reply,
+    mailbox,
 };
 use tonic::{Extensions, Status};
 
@@ -53,6 +54,19 @@ impl Door {
         } else {
             owner
         })
+    }
+
+    /// Releases all holds of an owner: repeats of a request whose answer was lost may have taken
+    /// more than one. An error if it has none.
+    pub(crate) async fn release_all(&self, release: Release) -> Result<(), Error> {
+        let mut left = self.coordinator.release(release.clone()).await?;
+        while left > 0 {
+            left = match self.coordinator.release(release.clone()).await {
+                Err(Error::NotOwner(_)) => 0,
+                left => left?,
+            };
+        }
+        Ok(())
     }
 
     /// Runs an operation that may wait, and returns its last answer. Dropping the future ends the

@@ -106,8 +106,8 @@ fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
         // The holder of the owner lock may be acquiring the lock for this owner.
         let _owner_lock = core.owner_locks.take(name, owner).now_or_never()?;
         let key = GrantKey::new(name, request.mode, &owner.label);
-        let known = session.holds(&key, core.config.limits.grants_per_session_max);
-        known.ok().filter(|(holds, _)| *holds == 0)?;
+        let known = session.holds(&key).ok();
+        known.filter(|(holds, _)| *holds == 0)?;
     }
     Some(awaited)
 }

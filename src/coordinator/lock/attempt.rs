@@ -201,9 +201,8 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
                 let why = "does not fit a session that releases its locks when its stream breaks";
                 return Err(Invalid::new("lock_delay", why).into());
             }
-            let max = core.config.limits.grants_per_session_max;
             let key = GrantKey::new(name, request.mode, &owner.label);
-            let (holds, serial) = session.holds(&key, max)?;
+            let (holds, serial) = session.holds(&key)?;
             (Some(holds), serial)
         }
         None => (owner.is_new().then_some(0), None),
@@ -295,9 +294,10 @@ fn deliver(
     // The owner's next attempt would count a hold that is about to be given back.
     let mut owner_lock = Some(owner_lock);
     if let Some(session) = session {
-        drop(reserved);
         let grant = delivery.grant.clone();
         let registered = session.register(&core.deadlines, grant, serial, sent_at);
+        // Not before the grant counts by itself, or others could take its place in the quota.
+        drop(reserved);
         if let Some(undo) = &mut delivery.undo {
             undo.registered = registered.is_ok();
             undo.owner_lock = owner_lock.take_if(|_| registered.is_err());

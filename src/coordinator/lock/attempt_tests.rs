@@ -2,6 +2,8 @@ use lockkeeper_access::Account;
 
 use super::*;
 use crate::{
+    error::Limit,
+    lock::outcome::Tried,
     resume::Resumed,
     testing::{
         Fault, SECOND, acquire, config, granted, holders, in_session, open, owner, request_id,
@@ -169,4 +171,35 @@ async fn an_undo_that_arrives_when_its_session_has_moved_leaves_the_lock_to_it()
         assert_eq!(faults.calls(scripts[1]) > before, !hears, "{mode:?}");
         assert_eq!(holders(&there.core, "a").await.len(), 1, "{mode:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_attempts_do_not_exceed_the_room_of_a_session() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let request = |of| acquire(of, Mode::Exclusive, &in_session(&opened, ""));
+    let names = ["a", "b", "c", "d", "e"];
+    let max = limits().grants_per_session_max;
+    assert_eq!(max, names.len() - 1);
+    for _ in names {
+        faults.next("lock_acquire", Fault::AnswerTakes(SECOND));
+    }
+    let all = names.map(|of| coordinator.try_acquire(request(of)));
+    let mut got = Vec::new();
+    for tried in futures::future::join_all(all).await {
+        match tried {
+            Ok(Tried::Acquired(delivery)) => got.push(delivery.take().unwrap()),
+            other => assert_eq!(
+                other.err(),
+                Some(Error::LimitReached(Limit::GrantsPerSession))
+            ),
+        }
+    }
+    assert_eq!(got.len(), max);
+    settle().await;
+    let mut held = 0;
+    for of in names {
+        held += holders(&coordinator.core, of).await.len();
+    }
+    assert_eq!(held, max, "what there was no room for is given back");
 }

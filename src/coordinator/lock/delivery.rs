@@ -70,12 +70,17 @@ pub(crate) fn holds_without(
 
 impl Delivery {
     /// Takes the grant for the caller; an error if its session lost it on the way.
-    pub fn take(mut self) -> Result<Grant, Error> {
+    pub fn take(self) -> Result<Grant, Error> {
         if self.lost.is_set() {
             return Err(Error::NotOwner(Ownership::Expired));
         }
+        Ok(self.taken())
+    }
+
+    /// Takes the grant for the caller, who hears of a loss as of that of any grant.
+    pub(crate) fn taken(mut self) -> Grant {
         self.undo = None;
-        Ok(self.grant.clone())
+        self.grant.clone()
     }
 
     /// The grant, before it is delivered.

@@ -45,9 +45,9 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
     let renewed = match renewals.complete()?.first() {
         Some(Ok(renewed)) => *renewed,
         Some(Err(ownership)) => {
-            if let Some(session) = &session {
+            if let (Some(session), Some(held)) = (&session, &held) {
                 let reason = core.why_lost(session, &key, *ownership).await;
-                session.lose(&core.deadlines, &key, reason);
+                session.not_renewed_by_client(&core.deadlines, (&key, held.serial), reason);
             }
             return Err(Error::NotOwner(*ownership));
         }
@@ -55,7 +55,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
     };
     // A renewal known only to the master would be lost with it.
     let replica_acks = acks.acknowledged()?;
-    let Some(session) = session else {
+    let (Some(session), Some(held)) = (session, held) else {
         let grant = Grant {
             name: name.clone(),
             mode: *mode,
@@ -75,7 +75,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
         return Ok(grant);
     };
     session
-        .renewed_by_client(&core.deadlines, &key, sent_at, renewed.lease)
+        .renewed_by_client(&core.deadlines, (&key, held.serial), sent_at, renewed.lease)
         .and_then(|holding| holding.lock().cloned())
         .map(|grant| Grant {
             replica_acks,
@@ -104,3 +104,7 @@ impl Core {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "renew_tests.rs"]
+mod tests;

@@ -138,7 +138,7 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
     let AcquireAll { locks, owner, .. } = request;
     let session = core.session_of(owner)?;
     let owner_locks = core.turns_of_all(locks, owner).await?;
-    let known = known(core, session.as_ref(), locks, owner)?;
+    let known = known(session.as_ref(), locks, owner)?;
     let new = locks.iter().zip(&known);
     let new = new.filter(|((name, mode), known)| match &session {
         Some(_) => known.serial.is_none(),
@@ -167,7 +167,6 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
 
 /// The owner's holds in the session's grant table; an error if there is no room for all new ones.
 fn known(
-    core: &Core,
     session: Option<&Arc<Session>>,
     locks: &Locks,
     owner: &Owner,
@@ -184,7 +183,7 @@ fn known(
         .iter()
         .map(|(name, mode)| GrantKey::new(name, mode, &owner.label))
         .collect();
-    let known = session.holds_all(&keys, core.config.limits.grants_per_session_max)?;
+    let known = session.holds_all(&keys)?;
     let known = known.into_iter().map(|(holds, serial)| Known {
         holds: Some(holds),
         serial,
@@ -232,18 +231,17 @@ fn deliver(
     let grants: Vec<_> = grants.collect();
     let new = grants.iter().filter(|it| !repeated && it.hold_count == 1);
     new.for_each(|grant| core.grant_seen(grant, sent_at, false));
-    if session.is_none() {
+    let registered = if let Some(session) = &session {
+        let adds_to = known.iter().map(|known| known.serial);
+        let grants = grants.iter().cloned().zip(adds_to).collect();
+        // What is reserved counts until they do.
+        Some(session.register_all(&core.deadlines, grants, sent_at))
+    } else {
         core.sessionless.hold_all(&grants, reserved);
         let new = grants.iter().filter(|_| !repeated);
         new.for_each(|grant| core.events.tell(|| Event::of_grant(What::Granted, grant)));
-    } else {
-        drop(reserved);
-    }
-    let registered = session.as_ref().map(|session| {
-        let adds_to = known.iter().map(|known| known.serial);
-        let grants = grants.iter().cloned().zip(adds_to).collect();
-        session.register_all(&core.deadlines, grants, sent_at)
-    });
+        None
+    };
     let undo = (!repeated).then(|| UndoAll {
         core: Arc::clone(core),
         session,

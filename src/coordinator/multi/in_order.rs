@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_access::Account;
+use lockkeeper_access::{Account, Counted};
 use lockkeeper_store::script::{CallError, Refusal, Renewal};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -271,11 +271,14 @@ impl<'a> Taken<'a> {
                     return Ok(false);
                 }
                 if let Some(session) = &self.session {
-                    let key = GrantKey::of(&grant);
-                    session.renewed_by_client(&self.core.deadlines, &key, sent_at, renewed.lease);
+                    let which = (&GrantKey::of(&grant), grant.serial);
+                    session.renewed_by_client(&self.core.deadlines, which, sent_at, renewed.lease);
                 }
                 grant.lease = renewed.lease;
                 grant.safe_until = safe_until(sent_at, renewed.lease);
+                if self.session.is_none() {
+                    self.core.sessionless.hold(&grant, Counted::default());
+                }
                 delivery.set_grant(grant);
             }
             if let Some(error) = answered.error {

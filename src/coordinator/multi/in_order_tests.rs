@@ -82,3 +82,17 @@ async fn in_a_session_the_watchdog_renews_and_the_delivery_follows() {
     opened.stream.session.set_holds(deadlines, &key, 0, None);
     assert!(!taken.refresh().await.unwrap());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_without_a_session_is_known_to_hold_what_is_renewed_for_it() {
+    let coordinator = start(config());
+    let own = owner("x");
+    let delivery = granted(&coordinator, &acquire("a", Mode::Fair, &own)).await;
+    let lease = delivery.grant().lease;
+    let mut taken = taken(&coordinator.core, vec![delivery]);
+    for _ in 0..4 {
+        tokio::time::advance(lease / 2).await;
+        assert!(taken.renew().await.unwrap());
+    }
+    assert!(coordinator.core.sessionless.may_hold(own.field()));
+}

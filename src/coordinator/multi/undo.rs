@@ -80,7 +80,8 @@ impl DeliveryAll {
                 if deliveries.iter().any(Delivery::is_lost) {
                     return Err(Error::NotOwner(Ownership::Expired));
                 }
-                deliveries.drain(..).map(Delivery::take).collect()
+                // All of them: one that is lost from here on is lost after its delivery.
+                Ok(deliveries.drain(..).map(Delivery::taken).collect())
             }
         }
     }

@@ -68,7 +68,7 @@ pub(crate) async fn attempt(
     // A release of all permits of the owner precedes or follows this attempt.
     let _owner_lock = core.owner_lock(name, owner).await?;
     if let Some(session) = &session {
-        session.may_take_permits(core.config.limits.grants_per_session_max)?;
+        session.may_take_permits()?;
     }
     let permits = request.permits.get() as usize;
     let reserved = core.reserve(&request.account, permits)?;
@@ -165,10 +165,11 @@ fn deliver(
         undo: (!repeated).then(|| Box::new(undo)),
     };
     if let Some(session) = session {
-        drop(reserved);
         let grant = delivery.grant.clone();
-        (delivery.grant, delivery.lost) =
-            session.register_permits(&core.deadlines, grant, sent_at)?;
+        let registered = session.register_permits(&core.deadlines, grant, sent_at);
+        // As for a lock.
+        drop(reserved);
+        (delivery.grant, delivery.lost) = registered?;
     } else {
         core.sessionless.hold_permits(&delivery.grant, reserved);
         core.events

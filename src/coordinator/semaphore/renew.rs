@@ -51,14 +51,15 @@ pub(crate) async fn renew(
                 Ok(grant)
             }
             (Ok(lease), Some(session)) => session
-                .renewed_by_client(&core.deadlines, &key, sent_at, lease)
+                .renewed_by_client(&core.deadlines, (&key, grant.serial), sent_at, lease)
                 .as_ref()
                 .and_then(Holding::permits)
                 .cloned()
                 .ok_or(Ownership::Expired),
             (Err(ownership), session) => {
                 if let Some(session) = session {
-                    session.lose(&core.deadlines, &key, ownership.into());
+                    let which = (&key, grant.serial);
+                    session.not_renewed_by_client(&core.deadlines, which, ownership.into());
                 }
                 Err(ownership)
             }

@@ -24,33 +24,27 @@ impl Session {
     /// The hold count and the serial of a grant, as the session knows them; an error if there is no
     /// room for one more grant. Losses that the client has not read yet take room too, so that they
     /// cannot pile up.
-    pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
-        let known = self.holds_all(std::slice::from_ref(key), max)?;
+    pub(crate) fn holds(&self, key: &GrantKey) -> Result<(u32, Option<u64>), Error> {
+        let known = self.holds_all(std::slice::from_ref(key))?;
         Ok(known.into_iter().next().unwrap_or_default())
     }
 
     /// The same for several grants; an error if there is no room for all new ones.
-    pub(crate) fn holds_all(
-        &self,
-        keys: &[GrantKey],
-        max: usize,
-    ) -> Result<Vec<(u32, Option<u64>)>, Error> {
+    pub(crate) fn holds_all(&self, keys: &[GrantKey]) -> Result<Vec<(u32, Option<u64>)>, Error> {
         let state = self.state.lock();
         let held = keys.iter().map(|key| state.grants.get(key)?.grant.lock());
         let known: Vec<_> = held
             .map(|grant| grant.map_or((0, None), |it| (it.hold_count, Some(it.serial))))
             .collect();
         let new = known.iter().filter(|(_, serial)| serial.is_none()).count();
-        if new > 0 {
-            state.room(new, max)?;
-        }
+        self.room(&state, new)?;
         Ok(known)
     }
 
     /// Registers a grant before the caller is notified. `watched` grants are renewed with the
     /// session's lease from now on; others run out. `adds_to` is the serial of the grant it adds a
-    /// hold to. If that one was lost meanwhile, this is no grant. On an error the grant must be
-    /// undone.
+    /// hold to. If that one was lost meanwhile, this is no grant; nor is it if others have taken
+    /// the room for it. On an error the grant must be undone.
     pub(crate) fn register(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -60,7 +54,23 @@ impl Session {
     ) -> Result<(Grant, Lost), Error> {
         let mut state = self.state.lock();
         state.admit(&grant, adds_to)?;
+        // Which of them are new is looked up only if it matters.
+        self.room(&state, 1)
+            .or_else(|_full| self.room(&state, usize::from(state.is_new(&grant))))?;
         Ok(self.take_in(&mut state, deadlines, grant, sent_at))
+    }
+
+    /// Registers a grant that a resume has found: there is room for all that its client names,
+    /// besides those that are about to be released.
+    pub(crate) fn register_found(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        grant: Grant,
+        sent_at: Instant,
+    ) -> Result<Grant, Error> {
+        let mut state = self.state.lock();
+        state.live()?;
+        Ok(self.take_in(&mut state, deadlines, grant, sent_at).0)
     }
 
     /// Registers several grants, each with the serial it adds to, or none of them.
@@ -74,6 +84,9 @@ impl Session {
         for (grant, adds_to) in &grants {
             state.admit(grant, *adds_to)?;
         }
+        let new = || grants.iter().filter(|(grant, _)| state.is_new(grant));
+        self.room(&state, grants.len())
+            .or_else(|_full| self.room(&state, new().count()))?;
         let grants = grants.into_iter();
         Ok(grants
             .map(|(grant, _)| self.take_in(&mut state, deadlines, grant, sent_at))
@@ -155,6 +168,14 @@ impl Session {
         state.grants.insert(key, held);
         self.tell_if_safe(state);
         (terms, lost)
+    }
+
+    /// Checks that there is room for `new` more grants.
+    pub(crate) fn room(&self, state: &State, new: usize) -> Result<(), Error> {
+        if new > 0 && state.grants.len() + state.lost.len() + new > self.grants_max {
+            return Err(Error::LimitReached(Limit::GrantsPerSession));
+        }
+        Ok(())
     }
 
     /// The grant, if the session holds it.
@@ -309,19 +330,15 @@ impl State {
     /// meanwhile.
     fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
         self.live()?;
-        if adds_to == Some(grant.serial) && !self.grants.contains(&GrantKey::of(grant)) {
+        if adds_to == Some(grant.serial) && self.is_new(grant) {
             let why = "the grant was lost while a hold was added to it".to_owned();
             return Err(CallError::OutcomeUnknown(why).into());
         }
         Ok(())
     }
 
-    /// Checks that there is room for `new` more grants.
-    pub(crate) fn room(&self, new: usize, max: usize) -> Result<(), Error> {
-        if self.grants.len() + self.lost.len() + new > max {
-            return Err(Error::LimitReached(Limit::GrantsPerSession));
-        }
-        Ok(())
+    fn is_new(&self, grant: &Grant) -> bool {
+        !self.grants.contains(&GrantKey::of(grant))
     }
 
     pub(crate) fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Box<Held>> {

@@ -11,7 +11,7 @@ use crate::{
     events::{Event, What},
     session::{
         held::Lost,
-        session::{Deadlines, Due, Session},
+        session::{Deadlines, Due, Session, State},
     },
     types::{GrantKey, Holding, LockName, Owner, PermitGrant},
 };
@@ -20,27 +20,53 @@ use crate::{
 
 impl Session {
     /// Checks that the session may take one more grant.
-    pub(crate) fn may_take_permits(&self, max: usize) -> Result<(), Error> {
+    pub(crate) fn may_take_permits(&self) -> Result<(), Error> {
         let state = self.state.lock();
         state.live()?;
-        state.room(1, max)
+        self.room(&state, 1)
     }
 
     /// As [`Session::register`].
     pub(crate) fn register_permits(
         self: &Arc<Self>,
         deadlines: &Deadlines,
-        mut grant: PermitGrant,
+        grant: PermitGrant,
         sent_at: Instant,
     ) -> Result<(PermitGrant, Lost), Error> {
         let mut state = self.state.lock();
         state.live()?;
+        let is_new = !state.grants.contains(&GrantKey::of_permits(&grant));
+        self.room(&state, usize::from(is_new))?;
+        Ok(self.take_in_permits(&mut state, deadlines, grant, sent_at))
+    }
+
+    /// As [`Session::register_found`].
+    pub(crate) fn register_found_permits(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        grant: PermitGrant,
+        sent_at: Instant,
+    ) -> Result<PermitGrant, Error> {
+        let mut state = self.state.lock();
+        state.live()?;
+        Ok(self
+            .take_in_permits(&mut state, deadlines, grant, sent_at)
+            .0)
+    }
+
+    fn take_in_permits(
+        self: &Arc<Self>,
+        state: &mut State,
+        deadlines: &Deadlines,
+        mut grant: PermitGrant,
+        sent_at: Instant,
+    ) -> (PermitGrant, Lost) {
         let key = GrantKey::of_permits(&grant);
         let holding = Holding::Permits(grant.clone());
         let before = state.forget(deadlines, &key);
-        let (terms, lost) = self.enter(&mut state, deadlines, key, holding, sent_at, before);
+        let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at, before);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
-        Ok((grant, lost))
+        (grant, lost)
     }
 
     /// The owner's grants that contain one of these permits; all of them without ids.

@@ -28,6 +28,8 @@ const ROOM_KEPT: usize = 1024;
 pub(crate) struct Sessions {
     by_id: RwLock<HashMap<SessionId, Arc<Session>, RandomState>>,
     max: usize,
+    /// The room for the grants of each.
+    grants_max: usize,
     /// The last sweep.
     swept: Mutex<Option<Instant>>,
     /// The epoch of the sessions' common renewal moments.
@@ -44,6 +46,7 @@ impl Sessions {
         Self {
             by_id,
             max: config.limits.sessions_max,
+            grants_max: config.limits.grants_per_session_max,
             swept: Mutex::default(),
             epoch: Instant::now(),
             events,
@@ -119,6 +122,7 @@ impl Sessions {
             id.clone(),
             claims,
             (account, counted),
+            self.grants_max,
             self.epoch,
             Arc::clone(&self.events),
             Arc::clone(&self.metrics),

@@ -51,6 +51,8 @@ pub struct Session {
     /// Its owner; no other account can use it.
     pub account: Account,
     _counted: Counted,
+    /// The room for its grants.
+    pub(crate) grants_max: usize,
     /// How often it was resumed, at least.
     pub(crate) generation: AtomicU32,
     pub(crate) epoch: Instant,
@@ -108,6 +110,7 @@ impl Session {
             client_name,
         }: Claims,
         (account, counted): (Account, Counted),
+        grants_max: usize,
         epoch: Instant,
         events: Arc<Events>,
         metrics: Shared,
@@ -133,6 +136,7 @@ impl Session {
             on_disconnect,
             account,
             _counted: counted,
+            grants_max,
             generation: AtomicU32::new(0),
             epoch,
             since: Instant::now(),

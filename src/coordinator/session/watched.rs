@@ -58,22 +58,43 @@ pub(crate) enum LeaseRenewal {
 // === impl Session ===
 
 impl Session {
-    /// Records a successful renewal by the client.
+    /// Records a successful renewal by the client. None if the grant with this serial has ended
+    /// meanwhile.
     pub(crate) fn renewed_by_client(
         self: &Arc<Self>,
         deadlines: &Deadlines,
-        key: &GrantKey,
+        (key, serial): (&GrantKey, u64),
         sent_at: Instant,
         lease: Duration,
     ) -> Option<Holding> {
         let mut state = self.state.lock();
         let live = matches!(state.phase, Phase::Live { .. });
-        let held = state.grants.get_mut(key)?;
+        let held = state.grants.get_mut(key);
+        let held = held.filter(|held| held.grant.serial() == serial)?;
         let was_failing = self.renewed(deadlines, held, live, (sent_at, lease));
         let holding = held.grant.clone();
         state.failing -= usize::from(was_failing);
         self.tell_if_safe(&state);
         Some(holding)
+    }
+
+    /// A renewal by the client has found nothing: the grant with this serial is lost, unless a
+    /// release is on its way.
+    pub(crate) fn not_renewed_by_client(
+        &self,
+        deadlines: &Deadlines,
+        (key, serial): (&GrantKey, u64),
+        reason: LostReason,
+    ) {
+        let is_lost = self
+            .state
+            .lock()
+            .grants
+            .get(key)
+            .is_some_and(|held| held.grant.serial() == serial && !held.releasing);
+        if is_lost {
+            self.lose(deadlines, key, reason);
+        }
     }
 
     /// The watchdog's work for a grant that is due: a renewal; none if it was lost or is not to be

@@ -146,9 +146,14 @@ impl Waiters {
         // A message may have arrived between the attempt and now. If the line had a waiter then,
         // the head has followed it. If not, the unconfirmed subscription is a hint of its own, or
         // only this waiter would follow the message.
-        let line = lines.entry(goal).or_insert_with(|| Line {
-            hint: known_to_others,
-            ..Line::default()
+        let line = lines.entry(goal).or_insert_with(|| {
+            if known_to_others {
+                waiter.news.notify_one();
+            }
+            Line {
+                hint: known_to_others,
+                ..Line::default()
+            }
         });
         line.holder = holder;
         line.waiters.insert(ticket, Arc::clone(&waiter));

@@ -83,8 +83,8 @@ impl DaprService {
         let about = (&*request.store_name, &*request.resource_id);
         let name = self.name(account, about, Right::Release)?;
         let owner = self.0.sessionless(account, &request.lock_owner)?;
-        match self.0.coordinator.release(released(name, owner)).await {
-            Ok(_) => Ok(Unlocked::Success),
+        match self.0.release_all(released(name, owner)).await {
+            Ok(()) => Ok(Unlocked::Success),
             Err(Error::NotOwner(Ownership::Expired | Ownership::NeverHeld)) => {
                 Ok(Unlocked::LockDoesNotExist)
             }

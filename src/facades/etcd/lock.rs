@@ -63,12 +63,9 @@ impl LockService {
             request_id: None,
         };
         // A lease that locks twice has one key in etcd, and two holds here.
-        loop {
-            match door.coordinator.release(release.clone()).await {
-                Ok(0) | Err(Error::NotOwner(_)) => return Ok(()),
-                Ok(_) => {}
-                Err(error) => return Err(status(error)),
-            }
+        match door.release_all(release).await {
+            Ok(()) | Err(Error::NotOwner(_)) => Ok(()),
+            Err(error) => Err(status(error)),
         }
     }
 }

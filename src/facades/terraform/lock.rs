@@ -73,8 +73,7 @@ impl StateLockService {
             Some(info) => door.sessionless(account, info.id())?,
             None => self.holder(account, &name).await?,
         };
-        let released = door.coordinator.release(released(name, owner)).await;
-        released.map(drop)
+        door.release_all(released(name, owner)).await
     }
 
     /// The run of Terraform that holds a lock, whose ever it is. `terraform force-unlock` does not

@@ -147,6 +147,12 @@ impl Answers {
         }
     }
 
+    /// Whether none is queued. One may be although [`Answers::poll_next`] is pending: when it is
+    /// the turn of other tasks.
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// The next answer; pending as well if there will be none.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(u64, Answer)> {
         if let Some(next) = self.next.take() {
@@ -190,16 +196,7 @@ impl Answers {
 fn ends_wait(answer: &Answer) -> bool {
     match answer {
         Answer::Failed(Error::Invalid(invalid)) => invalid.field != OP_ID,
-        Answer::Granted(_)
-        | Answer::GrantedAll(_)
-        | Answer::NotGranted(_)
-        | Answer::Elected(_)
-        | Answer::PermitsGranted(_)
-        | Answer::PermitsNotGranted(_)
-        | Answer::LatchOpened(_)
-        | Answer::LatchNotOpened(_)
-        | Answer::Failed(_) => true,
-        _ => false,
+        answer => !answer.is_about_wait(),
     }
 }
 
@@ -226,12 +223,14 @@ impl Stream for Outbound {
         if let Poll::Ready((op_id, answer)) = self.answers.poll_next(cx) {
             return Poll::Ready(Some(Ok(self.answer(op_id, answer))));
         }
-        match std::mem::replace(&mut self.state, State::Ended) {
-            State::Ending(status) => Poll::Ready(status.map(Err)),
-            state => {
-                self.state = state;
-                Poll::Pending
+        let is_answered = self.answers.is_empty();
+        match &mut self.state {
+            State::Ending(status) if is_answered => {
+                let status = status.take();
+                self.state = State::Ended;
+                Poll::Ready(status.map(Err))
             }
+            _ => Poll::Pending,
         }
     }
 }
@@ -240,7 +239,7 @@ impl Stream for Outbound {
 mod tests {
     use std::future::poll_fn;
 
-    use futures::FutureExt as _;
+    use futures::{FutureExt as _, StreamExt as _};
 
     use super::*;
 
@@ -275,6 +274,26 @@ mod tests {
             assert_eq!(next(&mut answers).await, 4);
             assert_eq!(asked_at.elapsed(), STATE_KEPT);
         }
+    }
+
+    #[tokio::test]
+    async fn the_stream_ends_after_all_queued_answers_however_many_there_are() {
+        let many = 1_000;
+        let (answers, answers_out) = mpsc::channel(many);
+        let (notices, notices_out) = mpsc::channel(1);
+        for op_id in 1..=many {
+            answers.try_send((op_id as u64, ANSWER)).unwrap();
+        }
+        notices.try_send(Outgoing::End(None)).unwrap();
+        let outbound = Outbound::new(
+            answers_out,
+            notices_out,
+            Arc::default(),
+            Waits::default(),
+            Viewer::default(),
+            Metrics::default(),
+        );
+        assert_eq!(outbound.count().await, many);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use lockkeeper_coordinator::{Answer, Coordinator, Error, LockName, Owner};
 
 /// The reader of an answer. None where every caller is anonymous: then everything is shown.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub(super) struct Viewer(Option<(Coordinator, Access, Identity)>);
 
 // === impl Viewer ===

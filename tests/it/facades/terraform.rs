@@ -215,3 +215,15 @@ async fn the_password_is_the_token_and_refusals_are_never_200() {
     assert_eq!(operator.force_unlock().await.0, StatusCode::OK);
     assert_eq!(operator.lock("b").await.0, StatusCode::OK);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_gives_back_all_that_repeats_of_the_lock_have_taken() {
+    let world = World::with(&options());
+    let mut client = world.client(0).await;
+    let mut terraform = Terraform::of(&client);
+    assert_eq!(terraform.lock("A").await.0, StatusCode::OK);
+    // As a repeat whose own correction did not reach the store.
+    client.try_acquire(NAME, "A", secs(60)).await.unwrap();
+    assert_eq!(terraform.unlock("A").await.0, StatusCode::OK);
+    assert_eq!(terraform.lock("B").await.0, StatusCode::OK);
+}

@@ -50,6 +50,17 @@ async fn all_that_wait_on_any_coordinator_are_answered_when_a_lock_is_released()
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_id_of_an_answered_wait_for_a_free_lock_names_the_next_operation() {
+    let (_world, _client, mut session) = World::with_session().await;
+    for _ in 0..2 {
+        session.send_as(7, Request::AwaitFree(free("a")));
+        assert!(matches!(session.end(7).await, Response::LockFree(_)));
+    }
+    session.send_as(7, Request::Acquire(acquire_request("a", "")));
+    session.expect_granted(7).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_for_a_free_lock_is_bounded_and_delays_no_waiter() {
     let (world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(60)).await.unwrap();

@@ -147,20 +147,25 @@ async fn what_was_held_for_longer_than_the_lease_is_given_back_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
-    let (world, mut client) = World::with_client().await;
-    client.try_acquire("b", "y", secs(60)).await.unwrap();
-    let request = all(&["a:fair", "b"], "x", secs(60)).lasting(secs(3));
-    let mut call = Call::start(&mut client, request).await;
-    call.expect_waiting().await;
-    world.redis(&["DEL", "a"]);
-    client.try_acquire("a", "z", secs(5)).await.unwrap();
-    tokio::time::sleep(secs(2)).await;
-    client.release("b", "y").await.unwrap();
-    let grants = call.expect_granted().await;
-    assert_eq!(names(&grants), ["a", "b"]);
-    assert_eq!(holders(&mut client, "a").await, ["x=1"]);
-    released(&mut client, back(&["a:fair", "b"], "x")).await;
-    world.expect_nothing_left(&["a", "b"]).await;
+    for request_id in ["", "r"] {
+        let (world, mut client) = World::with_client().await;
+        client.try_acquire("b", "y", secs(60)).await.unwrap();
+        let request = pb::AcquireAllRequest {
+            request_id: request_id.to_owned(),
+            ..all(&["a:fair", "b"], "x", secs(60)).lasting(secs(3))
+        };
+        let mut call = Call::start(&mut client, request).await;
+        call.expect_waiting().await;
+        world.redis(&["DEL", "a"]);
+        client.try_acquire("a", "z", secs(5)).await.unwrap();
+        tokio::time::sleep(secs(2)).await;
+        client.release("b", "y").await.unwrap();
+        let grants = call.expect_granted().await;
+        assert_eq!(names(&grants), ["a", "b"]);
+        assert_eq!(holders(&mut client, "a").await, ["x=1"]);
+        released(&mut client, back(&["a:fair", "b"], "x")).await;
+        world.expect_nothing_left(&["a", "b"]).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,6 +49,55 @@ async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
     }
 }
 
+/// A release is of use as long as the lease: until then the store would keep the lock from others.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_sent_until_the_lease_is_over() {
+    let stores = Quorum::new(3);
+    let lease = secs(7200);
+    let first = attempt("a1");
+    let acquired = stores
+        .scripts
+        .acquire(EXCLUSIVE, lease, &first, Refusal::Forgotten);
+    let Acquired::Granted { serial, .. } = acquired.await.unwrap() else {
+        panic!("it is held");
+    };
+    stores.faults[2].set_unavailable(true);
+    let released = stores.scripts.release(EXCLUSIVE, Some(serial), lease, None);
+    released.await.unwrap();
+    tokio::time::sleep(secs(3600)).await;
+    stores.faults[2].set_unavailable(false);
+    eventually("it is repaired", || async { stores.with(b"a") == 0 }).await;
+}
+
+/// A store that is away for long is not called for each release that it has missed, and when it is
+/// back, the calls do not come all at once.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_has_stopped_answering_is_sent_what_it_missed_when_it_is_back() {
+    let stores = Quorum::new(3);
+    let names: Vec<_> = (0..500).map(|n| format!("name {n}")).collect();
+    let mut serials = Vec::new();
+    for name in &names {
+        let hold = Hold::new(name, Mode::Exclusive, "owner");
+        serials.push(takes(&stores.scripts, hold).await);
+    }
+    let silent = &stores.faults[2];
+    silent.freeze();
+    for (name, serial) in names.iter().zip(serials) {
+        let hold = Hold::new(name, Mode::Exclusive, "owner");
+        let released = stores.scripts.release(hold, Some(serial), secs(60), None);
+        released.await.unwrap();
+    }
+    let asked = silent.calls("lock_undo") + silent.calls("lock_release");
+    tokio::time::sleep(secs(5)).await;
+    let again = silent.calls("lock_undo") + silent.calls("lock_release");
+    assert!(again <= asked + 1, "{asked}, then {again}");
+    silent.thaw();
+    eventually("all is repaired", || async {
+        names.iter().all(|name| stores.with(name.as_bytes()) == 0)
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_undo_of_what_never_ran_changes_nothing() {
     let stores = Quorum::new(3);

@@ -15,28 +15,50 @@ use crate::{
 
 #[tokio::test(start_paused = true)]
 async fn new_grants_need_room_which_unread_losses_take_too() {
-    let (table, _stream) = Table::live();
+    let table = Table::with(LEASE, 2);
     let session = &table.session;
+    session.attach(&table.deadlines).unwrap();
     let keys = ["a", "b", "c"].map(|name| GrantKey::of(&table.grant(name, Mode::Exclusive, 1)));
     let full = Err(Error::LimitReached(Limit::GrantsPerSession));
-    assert_eq!(session.holds(&keys[0], 2), Ok((0, None)));
+    assert_eq!(session.holds(&keys[0]), Ok((0, None)));
     table.hold("a");
-    assert_eq!(session.holds(&keys[0], 1), Ok((1, Some(1))), "no new one");
-    assert_eq!(session.holds(&keys[1], 2), Ok((0, None)));
-    assert_eq!(session.holds(&keys[1], 1), full);
-    let all = session.holds_all(&keys, 3).unwrap();
-    assert_eq!(all, [(1, Some(1)), (0, None), (0, None)]);
-    assert!(session.holds_all(&keys, 2).is_err(), "not for both");
+    let two = session.holds_all(&keys[..2]).unwrap();
+    assert_eq!(two, [(1, Some(1)), (0, None)]);
+    assert!(session.holds_all(&keys).is_err(), "not for both");
+    table.hold("b");
+    assert_eq!(session.holds(&keys[0]), Ok((1, Some(1))), "no new one");
+    assert_eq!(session.holds(&keys[2]), full);
     session.lose(&table.deadlines, &keys[0], LostReason::Expired);
-    assert_eq!(
-        session.holds(&keys[1], 1),
-        full,
-        "its client has not read it"
-    );
-    assert_eq!(session.may_take_permits(1).is_err(), full.is_err());
-    assert!(session.may_take_permits(2).is_ok());
+    assert_eq!(session.holds(&keys[2]), full, "its client has not read it");
+    assert!(session.may_take_permits().is_err());
     table.notice().await.unwrap();
-    assert_eq!(session.holds(&keys[1], 1), Ok((0, None)));
+    assert_eq!(session.holds(&keys[2]), Ok((0, None)));
+    assert!(session.may_take_permits().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_others_have_taken_the_room_of_is_not_registered() {
+    let table = Table::with(LEASE, 2);
+    let session = &table.session;
+    session.attach(&table.deadlines).unwrap();
+    table.hold("a");
+    table.hold("b");
+    let full = Error::LimitReached(Limit::GrantsPerSession);
+    let now = Instant::now();
+    let of = |name: &str| table.grant(name, Mode::Exclusive, 1);
+    let one = |name: &str| session.register(&table.deadlines, of(name), None, now);
+    let all = |names: [&str; 2]| {
+        let grants = names.map(|name| (of(name), None)).into();
+        session.register_all(&table.deadlines, grants, now)
+    };
+    let permits = session.register_permits(&table.deadlines, table.permits("s", &[1], 1), now);
+    assert_eq!(permits.unwrap_err(), full);
+    assert_eq!(one("c").unwrap_err(), full);
+    assert_eq!(all(["a", "c"]).unwrap_err(), full);
+    assert!(one("a").is_ok() && all(["a", "b"]).is_ok(), "no new ones");
+    let found = session.register_found(&table.deadlines, of("c"), now);
+    assert!(found.is_ok(), "a resume has found it");
+    assert_eq!(session.grants().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,14 +361,4 @@ async fn terms_are_those_of_the_lock_or_of_the_permits() {
         assert_eq!((holding.serial(), holding.weight()), (serial, weight));
         assert_ne!(holding.lock().is_some(), holding.permits().is_some());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_further_hold_needs_no_room() {
-    let (table, _stream) = Table::live();
-    let key = table.hold("a");
-    assert_eq!(table.session.holds(&key, 0).unwrap(), (1, Some(1)));
-    let other = GrantKey::new(&crate::testing::name("b"), Mode::Exclusive, &"job".into());
-    assert!(table.session.holds(&other, 1).is_err());
-    assert!(table.session.holds(&other, 2).is_ok());
 }

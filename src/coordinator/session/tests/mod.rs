@@ -50,6 +50,10 @@ impl Table {
     }
 
     fn with_lease(lease: Duration) -> Self {
+        Self::with(lease, 100)
+    }
+
+    fn with(lease: Duration, grants_max: usize) -> Self {
         let events = Events::new(Follows::new(Subscriptions::of(Vec::new()).0, 10));
         let told = events.subscribe().unwrap();
         let metrics = Shared::new(Metrics::new(&[]));
@@ -71,6 +75,7 @@ impl Table {
             SessionId::random(),
             claims,
             (account.clone(), Counted::default()),
+            grants_max,
             Instant::now(),
             events,
             metrics,

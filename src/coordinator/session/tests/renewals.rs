@@ -349,13 +349,15 @@ async fn a_renewal_by_the_client_counts_from_when_it_was_sent() {
     tokio::time::advance(SECOND * 4).await;
     let sent_at = Instant::now() - SECOND;
     let session = &table.session;
-    let renewed = session.renewed_by_client(&table.deadlines, &key, sent_at, LEASE);
+    let renewed = session.renewed_by_client(&table.deadlines, (&key, 1), sent_at, LEASE);
     let renewed = renewed.unwrap().lock().cloned().unwrap();
     assert_eq!(renewed.safe_until, sent_at + relied_on(LEASE));
     assert_eq!(table.until_due().await.0, MILLI * 8900);
     let other = GrantKey::of(&table.grant("b", Mode::Exclusive, 1));
-    let renewed = session.renewed_by_client(&table.deadlines, &other, sent_at, LEASE);
-    assert!(renewed.is_none());
+    for of in [(&other, 1), (&key, 2)] {
+        let renewed = session.renewed_by_client(&table.deadlines, of, sent_at, LEASE);
+        assert!(renewed.is_none(), "{of:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -156,7 +156,7 @@ async fn the_first_of_a_line_whose_channel_is_followed_already_looks_at_once() {
     let lines = Lines::new();
     let _reader = lines.head("a", READ, "1").await;
     let writer = lines.join("a", WRITE, "2");
-    assert!(writer.follows_hint());
+    assert!(has_news(&writer).await && writer.follows_hint());
 }
 
 #[tokio::test(start_paused = true)]

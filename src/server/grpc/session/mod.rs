@@ -150,8 +150,9 @@ impl Reader {
             Ok(stream) => match self.until_end(&stream, &progress).await {
                 End::Broken(status) => status,
                 End::Leaving(status) => {
+                    // A client that reads nothing does not keep its grants longer.
                     let notice = Outgoing::Notice(Notice::GoingAway);
-                    let _ = output.notices.send(notice).await;
+                    let _ = output.notices.try_send(notice);
                     Some(status)
                 }
                 End::Closed => {
@@ -274,11 +275,8 @@ impl Reader {
         // By hand: a frame and its answer would be moved through each future of a `select!`.
         poll_fn(|cx| {
             loop {
-                // As a `select!`: what begins now could not call the store before the next turn.
-                if !coop::has_budget_remaining() {
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
+                // Each frame counts: what a client sends without end must not keep others waiting.
+                ready!(coop::poll_proceed(cx)).made_progress();
                 let _ = running.poll_drive(cx);
                 // Waiting here instead of reading bounds the operations. Nobody closes the slots.
                 if room.is_none() {

@@ -14,7 +14,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -31,7 +31,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{endpoint::Endpoint, reply, saved::Dialect, target::Target};
+use super::{endpoint::Endpoint, reply, saved::Dialect, stall::Stall, target::Target};
 use crate::host::{HostError, metrics::Purpose};
 
 /// Between the starts of two attempts to connect.
@@ -43,11 +43,6 @@ const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 /// For so long a silent connection is given the benefit of the doubt, before and after a new one
 /// was answered.
 const SECOND_OPINION_AFTER: Duration = Duration::from_secs(1);
-
-/// Calls sent to a server that has stopped answering. They must fit into the buffers of the two
-/// kernels, or the connection would be taken for dead, and with it would go the order of what was
-/// sent.
-const CALLS_UNANSWERED_MAX: usize = 64;
 
 /// A shared connection that repairs itself. Dropping it closes the connection.
 #[derive(Debug)]
@@ -82,9 +77,7 @@ pub(super) struct Live {
     /// How the server takes a saved hash.
     pub(super) dialect: Dialect,
     loss: Arc<Loss>,
-    /// 0 while the server answers in time; from then on how many calls were made.
-    unanswered: AtomicUsize,
-    stalled: Notify,
+    stall: Stall,
 }
 
 /// Tells the keeper that a connection has to be replaced.
@@ -256,8 +249,7 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         run_id,
         dialect: Dialect::default(),
         loss,
-        unanswered: AtomicUsize::new(0),
-        stalled: Notify::new(),
+        stall: Stall::default(),
     };
     Ok((endpoint, live))
 }
@@ -317,9 +309,7 @@ impl Live {
         if self.loss.certain.load(Ordering::Acquire) {
             return Err(HostError::Unavailable("the connection was lost".into()));
         }
-        if self.unanswered.load(Ordering::Relaxed) > 0
-            && self.unanswered.fetch_add(1, Ordering::Relaxed) >= CALLS_UNANSWERED_MAX
-        {
+        if !self.stall.admits() {
             return Err(HostError::Unavailable(
                 "the server has stopped answering".into(),
             ));
@@ -345,9 +335,7 @@ impl Live {
                 Err(HostError::OutcomeUnknown(error.to_string()))
             }
             Err(_) => {
-                if self.unanswered.fetch_max(1, Ordering::Relaxed) == 0 {
-                    self.stalled.notify_one();
-                }
+                self.stall.begins();
                 Err(HostError::OutcomeUnknown("no answer in time".into()))
             }
         }
@@ -368,12 +356,12 @@ impl Live {
         let ping = cmd("PING");
         let probes = async {
             loop {
-                self.stalled.notified().await;
+                self.stall.begun().await;
                 // The answer comes after those to all earlier calls.
                 let mut connection = self.connection.clone();
                 tokio::select! {
                     answer = connection.send_packed_command(&ping) => match answer {
-                        Ok(_) => self.unanswered.store(0, Ordering::Relaxed),
+                        Ok(_) => self.stall.ends(),
                         Err(_) => self.loss.declare(),
                     },
                     () = answered_elsewhere(endpoint) => self.loss.declare(),

@@ -25,6 +25,7 @@ mod scanner;
 mod sentinel;
 mod settings;
 mod single;
+mod stall;
 mod subscriber;
 mod subscriptions;
 mod target;

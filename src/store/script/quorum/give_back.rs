@@ -1,7 +1,7 @@
 //! Giving back on a quorum: sent to all, decided by a majority, and brought to its end on the
 //! others in the background.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     answers::{Answers, answered, common_refusal, reached},
@@ -36,18 +36,20 @@ impl Quorum {
             Released::Done { held, .. } => *held,
             Released::NotOwner(_) => 0,
         };
-        let what = match (id, serial) {
-            (Some(id), _) => Action::Release {
-                serial,
-                lease,
-                id: id.to_owned(),
-            },
-            (None, serial) => Action::Undo(OwnAttempt::from(&Attempt::to_lower(
-                serial.unwrap_or_default(),
-                left,
-            ))),
+        let retention = self.0.config.request_retention;
+        let (what, at_most) = match (id, serial) {
+            // Without its record a repeat would be another release.
+            (Some(id), _) => {
+                let id = id.to_owned();
+                (Action::Release { serial, lease, id }, retention)
+            }
+            // What is not renewed there has ended there by then.
+            (None, serial) => {
+                let lower = Attempt::to_lower(serial.unwrap_or_default(), left);
+                (Action::Undo(OwnAttempt::from(&lower)), lease.max(retention))
+            }
         };
-        self.send_to_the_rest(&Repair::new(hold, what), &answers);
+        self.send_to_the_rest(&Repair::new(hold, what), &answers, at_most);
         Ok(released)
     }
 
@@ -97,7 +99,9 @@ impl Quorum {
             return Err(self.undecided(&answers));
         }
         let undo = Repair::new(hold, Action::Undo(OwnAttempt::from(attempt)));
-        self.send_to_the_rest(&undo, &answers);
+        // As long as its record is kept.
+        let at_most = self.0.config.request_retention;
+        self.send_to_the_rest(&undo, &answers, at_most);
         Ok(answers.iter().any(|undone| matches!(undone, Ok(true))))
     }
 
@@ -126,11 +130,10 @@ impl Quorum {
         }
     }
 
-    fn send_to_the_rest<T>(&self, repair: &std::sync::Arc<Repair>, answers: &Answers<T>) {
+    fn send_to_the_rest<T>(&self, repair: &Arc<Repair>, answers: &Answers<T>, at_most: Duration) {
         let silent = |at: &usize| answers[*at].as_ref().is_err_and(CallError::is_transient);
         let silent = (0..answers.len()).filter(silent);
-        // It is not renewed there, so by then it has ended there too.
-        self.send(repair, silent, self.0.config.request_retention);
+        self.send(repair, silent, at_most);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{sleep, timeout};
 
 use super::voters::Quorum;
 use crate::script::{Attempt, CallError, Hold, Mode, calls::HostScripts};
@@ -99,7 +99,7 @@ impl From<&Attempt<'_>> for OwnAttempt {
 // === impl Quorum ===
 
 impl Quorum {
-    /// Runs an repair on these voters until each has answered, the coordinator stops, or what it is
+    /// Runs a repair on these voters until each has answered, the coordinator stops, or what it is
     /// about is over anyway.
     pub(super) fn send(
         &self,
@@ -108,32 +108,38 @@ impl Quorum {
         at_most: Duration,
     ) {
         for which in whom {
+            let voter = &self.voters()[which];
+            let Some(room) = voter.room() else {
+                tracing::debug!(store = %voter.name, "too many repairs: left to its lease");
+                continue;
+            };
             let (this, repair) = (self.clone(), Arc::clone(repair));
             let stop = self.0.tasks.stop().clone();
             self.0.tasks.spawn("repair", async move {
-                let repair = this.until_answered(which, &repair, at_most);
-                stop.run_until_cancelled(repair).await;
+                let repair = timeout(at_most, this.until_answered(which, &repair));
+                if let Some(Err(_elapsed)) = stop.run_until_cancelled(repair).await {
+                    let store = &this.voters()[which].name;
+                    tracing::debug!(%store, "not answered: left to its lease");
+                }
+                drop(room);
             });
         }
     }
 
-    async fn until_answered(&self, which: usize, repair: &Repair, at_most: Duration) {
-        let give_up = Instant::now() + at_most;
+    async fn until_answered(&self, which: usize, repair: &Repair) {
+        let voter = &self.voters()[which];
         let mut pause = RETRY_MIN;
-        loop {
-            let error = match self.excluded(which) {
-                // What it would do has been done there.
-                Some(_) => return,
-                None => match self.heard(which, repair.run(&self.voters()[which].scripts).await) {
-                    Ok(()) => return,
-                    Err(error) => error,
-                },
-            };
-            if !error.is_transient() || Instant::now() + pause > give_up {
-                tracing::debug!(store = %self.voters()[which].name, %error, "left to its lease");
-                return;
+        // What it would do has been done at the other one.
+        while self.excluded(which).is_none() {
+            let answer = voter.in_turn(repair.run(&voter.scripts)).await;
+            match self.heard(which, answer) {
+                Ok(()) => return,
+                Err(error) if error.is_transient() => sleep(pause).await,
+                Err(error) => {
+                    tracing::debug!(store = %voter.name, %error, "left to its lease");
+                    return;
+                }
             }
-            tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY_MAX);
         }
     }

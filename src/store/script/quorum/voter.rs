@@ -2,10 +2,22 @@
 
 use std::{
     fmt,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
 use crate::script::{CallError, calls::HostScripts};
+
+/// Repairs that wait for one store. Further ones are left to the leases of what they are about.
+const REPAIRS_MAX: usize = 10_000;
+
+/// Repairs that one store is asked for at the same time. All that it has missed would come at once
+/// otherwise, and keep it from answering in time.
+const REPAIRS_AT_ONCE: usize = 16;
 
 /// See the module.
 pub(super) struct Voter {
@@ -13,6 +25,10 @@ pub(super) struct Voter {
     pub(super) scripts: HostScripts,
     /// It did not answer its last call in time.
     silent: AtomicBool,
+    /// It answers again.
+    spoke: Notify,
+    repairs: Arc<Semaphore>,
+    turns: Semaphore,
     /// An error was logged that it is the same server as another one.
     double_reported: AtomicBool,
 }
@@ -25,6 +41,9 @@ impl Voter {
             name,
             scripts,
             silent: AtomicBool::new(false),
+            spoke: Notify::new(),
+            repairs: Arc::new(Semaphore::new(REPAIRS_MAX)),
+            turns: Semaphore::new(REPAIRS_AT_ONCE),
             double_reported: AtomicBool::new(false),
         }
     }
@@ -45,6 +64,27 @@ impl Voter {
     pub(super) fn speaks(&self) {
         if self.is_silent() && self.silent.swap(false, Ordering::Relaxed) {
             tracing::info!(store = %self.name, "a store of the quorum answers again");
+            self.spoke.notify_waiters();
+        }
+    }
+
+    /// Room for one more repair; none if there are too many.
+    pub(super) fn room(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.repairs).try_acquire_owned().ok()
+    }
+
+    /// Runs a repair when it is its turn, and not while the store is silent.
+    pub(super) async fn in_turn<T>(&self, repair: impl Future<Output = T>) -> T {
+        loop {
+            let spoke = self.spoke.notified();
+            if self.is_silent() {
+                spoke.await;
+                continue;
+            }
+            let _turn = self.turns.acquire().await;
+            if !self.is_silent() {
+                return repair.await;
+            }
         }
     }
 

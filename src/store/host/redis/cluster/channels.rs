@@ -70,6 +70,10 @@ impl Channels {
             if !self.assign(channel, &node.address) {
                 return Err(HostError::Unavailable("unsubscribed meanwhile".into()));
             }
+            // The channels may have followed a change of masters before this one was noted.
+            if self.is_outdated(&node.address, channel) {
+                continue;
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             let Err(error) = node.subscriber.subscribe(channel, left).await else {
                 return Ok(());
@@ -154,6 +158,14 @@ impl Channels {
             self.leave(Some(before), channel);
         }
         true
+    }
+
+    /// Whether the channel's slot is known to have another master by now.
+    fn is_outdated(&self, master: &Address, channel: &str) -> bool {
+        let known = self.router.known_topology();
+        let known = known.as_deref();
+        let now = known.and_then(|known| known.master(slot(channel.as_bytes())));
+        now.is_some_and(|now| now != master)
     }
 
     fn is_at(&self, channel: &str, master: &Address) -> bool {
