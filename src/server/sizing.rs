@@ -4,15 +4,15 @@ use crate::config::{AccessQuotas, Settings};
 
 /// What one of each takes at most, in bytes, measured with room to spare.
 const CONNECTION: u64 = 32 << 10;
-const SESSION: u64 = 16 << 10;
-const WAITER: u64 = 16 << 10;
+const SESSION: u64 = 32 << 10;
+const WAITER: u64 = 8 << 10;
 const GRANT: u64 = 2 << 10;
 
 /// The parts of the memory that all of each may take: one of these. The rest is for everything
 /// else.
 const CONNECTIONS_PART: u64 = 8;
-const SESSIONS_PART: u64 = 8;
-const WAITERS_PART: u64 = 4;
+const SESSIONS_PART: u64 = 4;
+const WAITERS_PART: u64 = 8;
 const GRANTS_PART: u64 = 8;
 
 /// More of each is not sensible, however much memory there is.

@@ -26,7 +26,12 @@ WAKEUPS = 'lockkeeper_wakeups_total{source="%s"}'
 HANDOVERS = 'lockkeeper_handover_seconds_count{source="message"}'
 STEPS = 'lockkeeper_store_clock_steps_total{direction="forward"}'
 REGRESSIONS = "lockkeeper_fencing_token_regressions_total"
+COUNTERS = "lockkeeper_fencing_counters_refused_total"
+EVICT = "lockkeeper_store_may_evict"
+RIGHTS = "lockkeeper_store_rights_missing"
+DEADLOCKS = "lockkeeper_deadlocks"
 LIMIT = 'lockkeeper_limit_refusals_total{limit="waiters_max"}'
+QUOTA = 'lockkeeper_quota_refusals_total{quota="waiters"}'
 REFUSED = 'lockkeeper_connections_refused_total{reason="%s"}'
 # A counter that was 0 and then is 1.
 ONCE = "0x4 1x200"
@@ -44,9 +49,18 @@ CASES = [
     ("LockkeeperStoreDown", {'lockkeeper_store_up{store="1"}': "1x4 0 1x20"}, "2m", None),
     ("LockkeeperLeasesLost", {LEASES % "expired": ONCE}, "2m", {"reason": "expired"}),
     ("LockkeeperLeasesLost", {LEASES % "force_released": ONCE}, "2m", None),
+    ("LockkeeperLeasesLost", {LEASES % "handed_over": ONCE}, "2m", None),
     ("LockkeeperLeasesLost", {LEASES % "expired": ONCE}, "10m", None),
     ("LockkeeperTokenRegression", {REGRESSIONS: ONCE}, "30m", "target"),
     ("LockkeeperTokenRegression", {REGRESSIONS: "1x200"}, "30m", None),
+    ("LockkeeperCounterRefused", {COUNTERS: ONCE}, "30m", "target"),
+    ("LockkeeperCounterRefused", {COUNTERS: "1x200"}, "30m", None),
+    ("LockkeeperStoreMayEvict", {EVICT: "0x4 1x20"}, "3m", "target"),
+    ("LockkeeperStoreMayEvict", {EVICT: "0x4 1 0x20"}, "3m", None),
+    ("LockkeeperStoreRightsMissing", {RIGHTS: "0x4 2x20"}, "3m", "target"),
+    ("LockkeeperStoreRightsMissing", {RIGHTS: "0x4 2 0x20"}, "3m", None),
+    ("LockkeeperDeadlock", {DEADLOCKS: "0x4 1x20"}, "3m", "target"),
+    ("LockkeeperDeadlock", {DEADLOCKS: "0x4 1 0x20"}, "3m", None),
     (
         "LockkeeperRenewalsFail",
         {RENEWALS % "failed": "0+20x20", RENEWALS % "renewed": "0+80x20"},
@@ -107,6 +121,8 @@ CASES = [
     ("LockkeeperClock", {"lockkeeper_store_clock_skew_seconds": "1x20", STEPS: "7x20"}, "4m", None),
     ("LockkeeperLimitReached", {LIMIT: ONCE}, "2m", {"limit": "waiters_max"}),
     ("LockkeeperLimitReached", {LIMIT: "7x200"}, "2m", None),
+    ("LockkeeperQuotaReached", {QUOTA: ONCE}, "2m", {"quota": "waiters"}),
+    ("LockkeeperQuotaReached", {QUOTA: "7x200"}, "2m", None),
     (
         "LockkeeperConnectionsRefused",
         {REFUSED % "connections_max": ONCE},

@@ -36,6 +36,7 @@ def check_the_checker(results):
     run.TOOLS.append("no-such-tool")
     missing = "## A\n```sh\nno-such-tool x\n```\n```sh\ny\n```\n"
     expect(results, "a missing tool", missing, skipped=2)
+    expect(results, "no address is set", '```sh\n[ -z "$LOCKKEEPER_SERVER" ]\n```\n')
     expect(results, "Python", "```python\nfor i in (1, 2):\n    print(i)\n#  1\n#  2\n```\n")
 
 

@@ -43,7 +43,17 @@ class Clone:
         makefile.write_text(self.with_free_ports(makefile.read_text()))
         release = self.tree / "target" / "release"
         release.mkdir(parents=True)
-        (release / "lockkeeper").symlink_to(lockkeeper)
+        # Commands without an address ask the free port. Programs must be given the address, so it is
+        # in the environment of the binary only.
+        program = release / "lockkeeper"
+        address = f"http://127.0.0.1:{self.ports['7625']}"
+        program.write_text(
+            "#!/bin/sh\n"
+            f': "${{LOCKKEEPER_SERVER={address}}}"\n'
+            "export LOCKKEEPER_SERVER\n"
+            f"exec '{lockkeeper}' \"$@\"\n"
+        )
+        program.chmod(0o755)
 
     def with_free_ports(self, text):
         for named, free in self.ports.items():
@@ -59,12 +69,10 @@ class Clone:
         dropped = ("LOCKKEEPER", "CARGO", "MAKE", "RUST_LOG", "OTEL", "VIRTUAL_ENV")
         kept = {key: it for key, it in os.environ.items() if not key.startswith(dropped)}
         release, stand_ins = self.tree / "target" / "release", ROOT / "tests" / "docs" / "bin"
-        coordinator = f"127.0.0.1:{self.ports['7625']}"
         return kept | {
             # `cargo` finds the binary in a terminal that has not set PATH.
             "PATH": f"{stand_ins}:{kept['PATH']}:{release}",
-            "LOCKKEEPER_SERVER": f"http://{coordinator}",
-            "LOCKKEEPER__SERVER__LISTEN": coordinator,
+            "LOCKKEEPER__SERVER__LISTEN": f"127.0.0.1:{self.ports['7625']}",
             "LC_ALL": "C.UTF-8",
             "NO_COLOR": "1",
             # What a page installs there stays out of the user's repository of Maven.
