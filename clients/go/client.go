@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"sync"
 
-	"google.golang.org/grpc"
-
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
 
@@ -15,15 +13,14 @@ import (
 type Client struct {
 	config *config
 	// tasks are the goroutines of all connections.
-	tasks    sync.WaitGroup
-	notifier notifier
+	tasks sync.WaitGroup
+	told  told
 
 	mu       sync.Mutex
 	isClosed bool
 	session  *Session
-	// conn is for calls without a session.
-	conn   *grpc.ClientConn
-	faults faults
+	// conns are for calls without a session, by the endpoint that they try first.
+	conns map[int]*direct
 }
 
 // Dial makes a client of coordinators at http://HOST:PORT, https://HOST:PORT, unix:///PATH, or
@@ -55,7 +52,7 @@ func Dial(ctx context.Context, endpoints []string, options ...Option) (*Client, 
 			return nil, err
 		}
 	}
-	return &Client{config: config}, nil
+	return &Client{config: config, conns: map[int]*direct{}}, nil
 }
 
 // Session returns the session of the client, and opens one if there is none, or if the last one has
@@ -86,7 +83,7 @@ func (c *Client) current() (*Session, error) {
 		return nil, &SessionEndedError{"the client was closed"}
 	}
 	if c.session == nil || c.session.Err() != nil {
-		c.session = openSession(c.config, &c.tasks, &c.notifier)
+		c.session = openSession(c.config, &c.tasks, &c.told)
 	}
 	return c.session, nil
 }
@@ -99,15 +96,15 @@ func (c *Client) current() (*Session, error) {
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.isClosed = true
-	session, conn := c.session, c.conn
-	c.session, c.conn = nil, nil
+	session, conns := c.session, c.conns
+	c.session, c.conns = nil, nil
 	c.mu.Unlock()
 	var err error
 	if session != nil {
 		err = session.close()
 	}
-	if conn != nil {
-		_ = conn.Close() // it was open
+	for _, it := range conns {
+		_ = it.conn.Close() // it was open
 	}
 	c.tasks.Wait()
 	return err

@@ -14,10 +14,10 @@ import (
 // followPause is the longest one between two attempts to go on.
 const followPause = 500 * time.Millisecond
 
-// follow makes a call that streams its answers, and makes it again when the stream ends, for as
-// long as that takes. It returns nil when take wants no more answers, and fails before the first
-// answer, if the same call would be refused again, and when the context is done. take is also told
-// whether an answer is the first one after a break.
+// follow makes a call that streams its answers, and makes it again at the next endpoint when the
+// stream ends, for as long as that takes. It returns nil when take wants no more answers, and fails
+// if no endpoint gives a first answer, if the same call would be refused again, and when the
+// context is done. take is also told whether an answer is the first one after a break.
 func follow[S, In, Out any](
 	ctx context.Context, c *Client, stub func(grpc.ClientConnInterface) S,
 	method func(
@@ -26,14 +26,14 @@ func follow[S, In, Out any](
 	request func() In, take func(answer *Out, isResumed bool) bool,
 ) error {
 	hasBegun := false
-	once := func() (isOver bool, err error) {
-		conn, err := c.Conn()
+	once := func(endpoint int) (isOver bool, err error) {
+		direct, err := c.direct(endpoint)
 		if err != nil {
 			return false, err
 		}
 		ctx, cancel := context.WithCancel(traced(ctx))
 		defer cancel()
-		stream, err := method(stub(conn), ctx, request())
+		stream, err := method(stub(direct.conn), ctx, request())
 		isResumed := hasBegun
 		for err == nil {
 			var answer *Out
@@ -46,18 +46,20 @@ func follow[S, In, Out any](
 			}
 			isResumed = false
 		}
-		_, err = c.faults.explain(err, c.config.addresses[0])
-		return false, err
+		return false, direct.explain(err)
 	}
-	for {
-		isOver, err := once()
+	endpoints := len(c.config.addresses)
+	for attempt := 0; ; attempt++ {
+		isOver, err := once(attempt % endpoints)
 		switch {
 		case isOver:
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && (!hasBegun || !mayPass(err)):
+		case !mayPass(err), !hasBegun && attempt == endpoints-1:
 			return err
+		case !hasBegun:
+			continue
 		}
 		// Those that followed a coordinator that died must not come all at once.
 		select {

@@ -3,6 +3,7 @@ package lockkeeper
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -176,19 +177,45 @@ func (c *Client) CheckToken(ctx context.Context, name string, token uint64) (boo
 // Conn is a connection to the first coordinator that answers, for generated clients such as
 // lockkeeperpb.NewLockAdminServiceClient. It is closed by [Client.Close].
 func (c *Client) Conn() (grpc.ClientConnInterface, error) {
+	it, err := c.direct(0)
+	if err != nil {
+		return nil, err
+	}
+	return it.conn, nil
+}
+
+// direct is a connection for calls without a session.
+type direct struct {
+	conn   *grpc.ClientConn
+	first  address
+	faults faults
+}
+
+// direct returns the connection that tries an endpoint first, then those after it, then the others.
+func (c *Client) direct(first int) (*direct, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isClosed {
 		return nil, &SessionEndedError{"the client was closed"}
 	}
-	if c.conn == nil {
-		conn, err := connection(c.config, c.config.addresses, &c.faults)
-		if err != nil {
-			return nil, err
-		}
-		c.conn = conn
+	if it := c.conns[first]; it != nil {
+		return it, nil
 	}
-	return c.conn, nil
+	all := c.config.addresses
+	it := &direct{first: all[first]}
+	var err error
+	it.conn, err = connection(c.config, slices.Concat(all[first:], all[:first]), &it.faults)
+	if err != nil {
+		return nil, err
+	}
+	c.conns[first] = it
+	return it, nil
+}
+
+// explain says why a call failed.
+func (d *direct) explain(err error) error {
+	_, err = d.faults.explain(err, d.first)
+	return err
 }
 
 // unary makes a call without a session.
@@ -197,20 +224,19 @@ func unary[S, In, Out any](
 	method func(S, context.Context, In, ...grpc.CallOption) (Out, error), request In,
 ) (Out, error) {
 	var none Out
-	conn, err := c.Conn()
+	direct, err := c.direct(0)
 	if err != nil {
 		return none, err
 	}
 	limited, cancel := context.WithTimeout(traced(ctx), callTimeout)
 	defer cancel()
-	answer, err := method(stub(conn), limited, request)
+	answer, err := method(stub(direct.conn), limited, request)
 	switch {
 	case err == nil:
 		return answer, nil
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
 	default:
-		_, err = c.faults.explain(err, c.config.addresses[0])
-		return none, err
+		return none, direct.explain(err)
 	}
 }

@@ -88,19 +88,21 @@ func WithReleaseOnDisconnect() Option {
 }
 
 // WithPatience sets how long operations are sent again while the store does not answer. The default
-// is the lease.
+// is the lease. It does not limit releases, which are sent again for as long as the lease.
 func WithPatience(patience time.Duration) Option {
 	return func(c *config) { c.patience = patience }
 }
 
 // WithLogger logs what happens to the session: broken and resumed streams at level Warn, waits at
-// level Debug. By default nothing is logged.
+// level Debug. By default nothing is logged. If the logger blocks, the newest 1024 records wait,
+// and all those of losses.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) { c.logger = logger }
 }
 
 // WithSessionListener calls a function for each change of the session's state, in order, from one
-// goroutine at a time. Safety does not depend on it: grants report what is lost.
+// goroutine at a time. If it blocks, the newest 1024 changes wait. Safety does not depend on it:
+// grants report what is lost.
 func WithSessionListener(listener func(SessionEvent)) Option {
 	return func(c *config) { c.listener = listener }
 }

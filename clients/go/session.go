@@ -48,9 +48,9 @@ const maxSleep = time.Second
 //
 // It carries out what its machine decides: every event is a step of the machine, under the mutex.
 type Session struct {
-	config   *config
-	tasks    *sync.WaitGroup
-	notifier *notifier
+	config *config
+	tasks  *sync.WaitGroup
+	told   *told
 
 	mu      sync.Mutex
 	machine *machine.Machine
@@ -77,7 +77,7 @@ type call struct {
 }
 
 // openSession opens a session in the background.
-func openSession(config *config, tasks *sync.WaitGroup, notifier *notifier) *Session {
+func openSession(config *config, tasks *sync.WaitGroup, told *told) *Session {
 	open := &pb.OpenSession{ClientName: config.clientName}
 	if config.lease > 0 {
 		open.Lease = durationpb.New(config.lease)
@@ -92,9 +92,9 @@ func openSession(config *config, tasks *sync.WaitGroup, notifier *notifier) *Ses
 		endpoints = append(endpoints, it.text)
 	}
 	s := &Session{
-		config:   config,
-		tasks:    tasks,
-		notifier: notifier,
+		config: config,
+		tasks:  tasks,
+		told:   told,
 		machine: machine.New(machine.Config{
 			Endpoints: endpoints, Open: open, Patience: config.patience, Seed: seed,
 		}),
@@ -263,7 +263,7 @@ func (s *Session) carryOut(effect machine.Effect) {
 		if grant := s.grants[it.Guard]; grant != nil {
 			delete(s.grants, it.Guard)
 			grant.lose(lostError(it.Guard.Loss()))
-			s.log(slog.LevelWarn, "grant lost", "error", grant.err)
+			s.record(s.told.logs.tellLoss, slog.LevelWarn, "grant lost", "error", grant.err)
 		}
 	case machine.Asked:
 		if grant := s.grants[it.Guard]; grant != nil {
@@ -329,7 +329,7 @@ func (s *Session) change(it machine.Changed) {
 	s.log(level, "session "+string(s.state), "cause", it.Cause)
 	if listener := s.config.listener; listener != nil {
 		event := SessionEvent{s.state, it.Cause, it.ValidFor}
-		s.notifier.tell(func() { listener(event) })
+		s.told.changes.tell(func() { listener(event) })
 	}
 	switch {
 	case isFirst:
@@ -353,9 +353,15 @@ func (s *Session) failToOpen(it machine.OpenFailed) {
 }
 
 func (s *Session) log(level slog.Level, message string, attributes ...any) {
+	s.record(s.told.logs.tell, level, message, attributes...)
+}
+
+func (s *Session) record(
+	tell func(func()), level slog.Level, message string, attributes ...any,
+) {
 	logger, ctx := s.config.logger, context.Background()
 	if logger.Enabled(ctx, level) {
-		s.notifier.tell(func() { logger.Log(ctx, level, "lockkeeper: "+message, attributes...) })
+		tell(func() { logger.Log(ctx, level, "lockkeeper: "+message, attributes...) })
 	}
 }
 

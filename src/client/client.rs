@@ -12,7 +12,7 @@ use crate::{
 /// or a generated client is asked for.
 #[derive(Clone, Debug)]
 pub struct Client {
-    endpoints: Endpoints,
+    pub(crate) endpoints: Endpoints,
 }
 
 /// Builds a [`Client`].
@@ -78,14 +78,14 @@ impl Client {
     /// returns. Goes on at the next endpoint if a coordinator or the connection fails. Fails with
     /// [`Error::NotGranted`] if the lock is still held after `limit`; without one it waits forever.
     ///
-    /// Also fails with [`Error::Refused`] if the same request would be refused again. The first
-    /// attempt also fails if no coordinator answers.
+    /// Also fails with [`Error::Refused`] if the same request would be refused again, and if no
+    /// endpoint answers at first. One that is frozen is given up after 10 s.
     pub async fn await_free(
         &self,
         lock: impl Into<String>,
         limit: Option<Duration>,
     ) -> Result<(), Error> {
-        free::await_free(&self.endpoints, lock.into(), limit).await
+        free::await_free(self.endpoints.clone(), lock.into(), limit).await
     }
 
     /// Watches what happens to a lock, on all coordinators and by Redisson clients.

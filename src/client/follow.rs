@@ -5,7 +5,10 @@ use std::{mem, time::Duration};
 use rand::RngExt as _;
 use tonic::{Response, Status, Streaming};
 
-use crate::{Error, Transport, endpoints::Endpoints};
+use crate::{
+    Error, Transport,
+    endpoints::{Endpoints, Rounds},
+};
 
 /// The longest time between two attempts to go on.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -13,9 +16,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// One stream after the other.
 #[derive(Debug)]
 pub(crate) struct Followed<T> {
-    endpoints: Endpoints,
+    rounds: Rounds,
     stream: Option<Streaming<T>>,
-    has_begun: bool,
     goes_on: bool,
 }
 
@@ -30,9 +32,8 @@ pub(crate) async fn pause() {
 impl<T> Followed<T> {
     pub(crate) fn new(endpoints: Endpoints) -> Self {
         Self {
-            endpoints,
+            rounds: Rounds::new(endpoints),
             stream: None,
-            has_begun: false,
             goes_on: false,
         }
     }
@@ -40,7 +41,7 @@ impl<T> Followed<T> {
     /// The next message, and whether it is the first one after a break. `open` makes the call.
     /// Dropping the future loses nothing.
     ///
-    /// Fails if the same request would be refused again, or if no coordinator answers at first.
+    /// Fails if the same request would be refused again, or if no endpoint answers at first.
     pub(crate) async fn next<O>(
         &mut self,
         open: impl Fn(Transport) -> O,
@@ -49,17 +50,18 @@ impl<T> Followed<T> {
         O: Future<Output = Result<Response<Streaming<T>>, Status>>,
     {
         loop {
-            match self.attempt(&open).await {
+            let failure = match self.attempt(&open).await {
                 Ok(Some(message)) => {
-                    self.has_begun = true;
+                    self.rounds.on_answer();
                     return Ok((message, mem::take(&mut self.goes_on)));
                 }
-                Err(error) if !self.has_begun || !error.is_retryable() => return Err(error),
-                Ok(None) | Err(_) => {
-                    self.stream = None;
-                    self.goes_on = self.has_begun;
-                    pause().await;
-                }
+                Ok(None) => None,
+                Err(error) => Some(error),
+            };
+            self.stream = None;
+            self.goes_on = self.rounds.has_begun;
+            if self.rounds.on_failed(failure)? {
+                pause().await;
             }
         }
     }
@@ -71,7 +73,7 @@ impl<T> Followed<T> {
     {
         let stream = match self.stream.take() {
             Some(stream) => stream,
-            None => open(self.endpoints.connect().await?).await?.into_inner(),
+            None => open(self.rounds.connect().await?).await?.into_inner(),
         };
         Ok(self.stream.insert(stream).message().await?)
     }

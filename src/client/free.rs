@@ -8,16 +8,21 @@ use lockkeeper_api::pb::{
 };
 use tokio::time::Instant;
 
-use crate::{Error, duration::to_proto, endpoints::Endpoints, follow::pause};
+use crate::{
+    Error,
+    duration::to_proto,
+    endpoints::{Endpoints, Rounds},
+    follow::pause,
+};
 
 /// See [`Client::await_free`](crate::Client::await_free).
 pub(crate) async fn await_free(
-    endpoints: &Endpoints,
+    endpoints: Endpoints,
     name: String,
     limit: Option<Duration>,
 ) -> Result<(), Error> {
     let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let mut has_begun = false;
+    let mut rounds = Rounds::new(endpoints);
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let request = AwaitFreeRequest {
@@ -25,29 +30,32 @@ pub(crate) async fn await_free(
             wait_timeout: to_proto(left, "time to wait")?,
             ..AwaitFreeRequest::default()
         };
-        let failed = match attempt(endpoints, request, &mut has_begun).await {
+        let failed = match attempt(&mut rounds, request).await {
             Ok(Some(ended)) => return ended.map_err(|ended| not_free(name, ended)),
             Ok(None) => None,
-            Err(error) if !has_begun || !error.is_retryable() => return Err(error),
             Err(error) => Some(error),
         };
-        if until.is_some_and(|until| Instant::now() >= until) {
+        let pauses = rounds.on_failed(failed.clone())?;
+        let is_past = until.is_some_and(|until| Instant::now() >= until);
+        // Before there was any answer, the next endpoint may still tell whether the lock is free.
+        if is_past && (pauses || rounds.has_begun) {
             return Err(failed.unwrap_or_else(|| not_free(name, timed_out())));
         }
-        pause().await;
+        if pauses {
+            pause().await;
+        }
     }
 }
 
 /// `None` at the end of a stream without an answer.
 async fn attempt(
-    endpoints: &Endpoints,
+    rounds: &mut Rounds,
     request: AwaitFreeRequest,
-    has_begun: &mut bool,
 ) -> Result<Option<Result<(), NotGranted>>, Error> {
-    let mut client = LockServiceClient::new(endpoints.connect().await?);
+    let mut client = LockServiceClient::new(rounds.connect().await?);
     let mut events = client.await_free(request).await?.into_inner();
     while let Some(answer) = events.message().await? {
-        *has_begun = true;
+        rounds.on_answer();
         match answer.event {
             Some(Event::Free(_)) => return Ok(Some(Ok(()))),
             Some(Event::NotFree(ended)) => return Ok(Some(Err(ended))),

@@ -36,19 +36,25 @@ macro_rules! held {
     () => {
         /// How long it is certainly held from now on unless it is renewed: zero once it is
         /// [`lost`](Self::lost). Renewals in the background extend it.
+        ///
+        /// On Linux it also counts the time in which the machine was suspended. Elsewhere tokio's
+        /// clock may stand still meanwhile, as it does on macOS: only the fencing token protects
+        /// work that goes on after a suspension.
         pub fn valid_for(&self) -> Duration {
             self.held.valid_for()
         }
 
         /// The instant until which it is certainly held unless it is renewed or
         /// [`lost`](Self::lost). Work that must end before it is lost has to stop before this
-        /// instant.
+        /// instant. One from before a suspension of the machine is too late afterwards, because
+        /// tokio's clock stood still: see [`valid_for`](Self::valid_for).
         pub fn valid_until(&self) -> Instant {
             self.held.valid_until()
         }
 
         /// A token that is cancelled when it is lost: taken over, released by an operator, or not
-        /// renewed before [`valid_until`](Self::valid_until). Work must stop then.
+        /// renewed before [`valid_until`](Self::valid_until). Work must stop then. If its time has
+        /// passed while a Linux machine was suspended, it is cancelled within a second afterwards.
         pub fn lost(&self) -> &CancellationToken {
             &self.held.lost
         }

@@ -94,6 +94,12 @@ impl Holding {
         self.lock().map_or(0, |grant| grant.fencing_token)
     }
 
+    /// How often the owner of a lock holds it; 0 for permits.
+    pub(crate) fn hold_count(&self) -> usize {
+        let count = self.lock().map_or(0, |grant| grant.hold_count);
+        usize::try_from(count).unwrap_or(usize::MAX)
+    }
+
     /// Whether this is an older grant of the same lock and owner.
     pub(crate) fn is_older_than(&self, other: &Self) -> bool {
         self.fencing_token() < other.fencing_token()

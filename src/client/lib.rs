@@ -3,6 +3,7 @@
 
 mod address;
 mod client;
+mod clock;
 mod connector;
 mod credentials;
 mod dial;
@@ -18,6 +19,8 @@ mod machine;
 mod observer;
 mod session;
 mod task;
+#[cfg(test)]
+mod tests;
 mod tls_sniff;
 mod transport_error;
 mod validity;

@@ -4,9 +4,10 @@ use lockkeeper_api::pb::LostReason;
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use crate::Error;
+use crate::{Error, clock::Clock};
 
-/// The validity of one grant, which the session's task writes and guards read.
+/// The validity of one grant, which the session's task writes and guards read: instants of the
+/// session's [`Clock`].
 #[derive(Debug)]
 pub(crate) struct Validity {
     name: String,
@@ -65,14 +66,14 @@ impl Validity {
     }
 
     /// Resolves while a request stands. Cancel safe.
-    pub(crate) async fn asked(&self) -> YieldRequest {
+    pub(crate) async fn asked(&self, clock: &Clock) -> YieldRequest {
         let mut asked = self.asked.subscribe();
         let is_standing =
-            |it: &Option<YieldRequest>| it.as_ref().is_some_and(|it| it.deadline > Instant::now());
+            |it: &Option<YieldRequest>| it.as_ref().is_some_and(|it| it.deadline > clock.now());
         // The sender is our own.
         let standing = asked.wait_for(is_standing).await;
         match standing.ok().and_then(|it| it.clone()) {
-            Some(request) => request,
+            Some(request) => request.in_tokio(clock),
             None => std::future::pending().await,
         }
     }
@@ -99,6 +100,16 @@ impl Validity {
             state.valid_until = loss.open_from.map_or(until, |from| from.min(until));
             state.loss = Some(loss);
         }
+    }
+}
+
+// === impl YieldRequest ===
+
+impl YieldRequest {
+    /// For the user, who has tokio's clock.
+    pub(crate) fn in_tokio(mut self, clock: &Clock) -> Self {
+        self.deadline = clock.to_tokio(self.deadline);
+        self
     }
 }
 

@@ -164,7 +164,7 @@ export class Calls {
   readonly #connector: Connector;
   readonly #clientName: string;
   readonly #clients = new Map<Address, LockServiceClient>();
-  /** The endpoint that answered last. */
+  /** Where the last call ended: the endpoint that answered it, or the last that it tried. */
   #endpoint = 0;
 
   /** @internal */
@@ -323,10 +323,14 @@ export class Calls {
     const { addresses } = this.#connector;
     const deadline = performance.now() + CALL_TIMEOUT;
     let unreachable = 0;
+    // Of this call, so that calls at the same time do not skip an endpoint.
+    let endpoint = this.#endpoint;
     for (let attempt = 1; ; attempt += 1) {
-      const address = addresses[this.#endpoint % addresses.length] as Address;
+      const address = addresses[endpoint % addresses.length] as Address;
       try {
-        return await this.#attempt(address, method, request, deadline);
+        const answer = await this.#attempt(address, method, request, deadline);
+        this.#endpoint = endpoint;
+        return answer;
       } catch (error) {
         const failure = error as LockkeeperError;
         unreachable += failure instanceof UnreachableError ? 1 : 0;
@@ -335,9 +339,10 @@ export class Calls {
         const pauseFor = pauseAfter(failure);
         const isLate = performance.now() + pauseFor >= deadline;
         if (!mayRepeat || attempt >= attempts || unreachable >= addresses.length || isLate) {
+          this.#endpoint = endpoint;
           throw failure;
         }
-        this.#endpoint += 1;
+        endpoint += 1;
         await pause(pauseFor);
       }
     }

@@ -9,6 +9,7 @@ use lockkeeper_api::pb::{Grant, LostReason, PermitGrant, session_request::Reques
 use tokio::time::Instant;
 
 use super::{
+    entries::{GuardEntry, HoldingEntry, Unconfirmed},
     event::{Completion, Effect, Ids, closed},
     operation::{Operation, Purpose},
     renewal_times::RenewalTimes,
@@ -33,36 +34,6 @@ pub(super) struct HoldingTable {
     pub(super) times: RenewalTimes,
     /// Renewals and releases that the machine has to start.
     pub(super) started: Vec<Operation>,
-}
-
-/// One grant, which several guards may share.
-#[derive(Debug)]
-struct HoldingEntry {
-    holding: Holding,
-    validity: Arc<Validity>,
-    /// Empty once it is being released: its loss is not reported then.
-    guards: Vec<u64>,
-    /// `None` for a lease that was given with the request.
-    renew_at: Option<Instant>,
-    is_renewing: bool,
-}
-
-/// What one guard holds.
-#[derive(Debug)]
-struct GuardEntry {
-    holdings: Vec<u64>,
-    release: Request,
-    unconfirmed: Option<Unconfirmed>,
-}
-
-/// A guard that is delivered once all of it was renewed: the answer took so long that it does not
-/// say until when it is valid.
-#[derive(Debug)]
-struct Unconfirmed {
-    op_id: u64,
-    holdings: Vec<Holding>,
-    /// Those that are not renewed yet.
-    left: Vec<u64>,
 }
 
 // === impl HoldingTable ===
@@ -104,16 +75,13 @@ impl HoldingTable {
             self.timers.set(now, id);
         }
         let entry = GuardEntry {
-            holdings: ids,
-            release: release_of(&holdings),
+            ids,
+            holdings,
             unconfirmed: None,
+            loss: None,
         };
         self.guards.insert(guard, entry);
-        let unconfirmed = Unconfirmed {
-            op_id,
-            holdings,
-            left,
-        };
+        let unconfirmed = Unconfirmed { op_id, left };
         self.deliver_or_keep(guard, unconfirmed, effects);
     }
 
@@ -127,8 +95,14 @@ impl HoldingTable {
         is_stale: bool,
     ) -> u64 {
         let renew_at = self.times.renew_at(sent_at, holding).map(|at| at.max(now));
-        let until = sent_at + holding.valid_for();
-        let id = self.find(holding).unwrap_or_else(|| self.ids.next());
+        let mut until = sent_at + holding.valid_for();
+        let mut known = self.find(holding);
+        let is_released = |id: &u64| self.entries.get(id).is_some_and(|it| it.guards.is_empty());
+        // What is being released is not extended: this is a new grant, or ends as the old one.
+        if let Some(released) = known.take_if(|id| is_released(id)) {
+            self.remove(released);
+        }
+        let id = known.unwrap_or_else(|| self.ids.next());
         for key in holding.keys() {
             self.by_key.insert(key, id);
         }
@@ -148,10 +122,13 @@ impl HoldingTable {
             }
         });
         entry.guards.push(guard);
+        // The end of a former grant says nothing about this one.
+        if is_stale || !entry.holding.is_older_than(holding) {
+            until = until.max(entry.validity.valid_until());
+        }
+        entry.validity.set_valid_until(until);
         entry.holding = holding.clone();
         entry.renew_at = if is_stale { Some(now) } else { renew_at };
-        let until = until.max(entry.validity.valid_until());
-        entry.validity.set_valid_until(until);
         id
     }
 
@@ -164,10 +141,10 @@ impl HoldingTable {
             entry.unconfirmed = Some(unconfirmed);
             return;
         }
-        let entries = entry.holdings.iter().filter_map(|id| self.entries.get(id));
+        let entries = entry.ids.iter().filter_map(|id| self.entries.get(id));
         let granted = Completion::Granted {
             guard,
-            holdings: unconfirmed.holdings,
+            holdings: entry.holdings.clone(),
             validities: entries.map(|it| Arc::clone(&it.validity)).collect(),
         };
         effects.push(Effect::Done {
@@ -364,10 +341,12 @@ impl HoldingTable {
             let Some(guard_entry) = self.guards.get_mut(&guard) else {
                 continue;
             };
+            let failure = || loss.clone().of(entry.holding.name());
+            guard_entry.loss.get_or_insert_with(failure);
             match guard_entry.unconfirmed.take() {
                 None => effects.push(Effect::Lost(guard)),
                 Some(unconfirmed) => {
-                    let name = unconfirmed.holdings.first().map(Holding::name);
+                    let name = guard_entry.holdings.first().map(Holding::name);
                     let failure = loss.clone().of(name.unwrap_or_default());
                     effects.push(Effect::Done {
                         op_id: unconfirmed.op_id,
@@ -391,7 +370,7 @@ impl HoldingTable {
     }
 
     /// Begins to release what a guard holds, even if it is lost: a coordinator that could not be
-    /// reached may still hold it for this session.
+    /// reached may still hold it for this session. But not what its owner holds anew.
     pub(super) fn release(&mut self, guard: u64, op_id: Option<u64>, effects: &mut Vec<Effect>) {
         let Some(entry) = self.guards.remove(&guard) else {
             if let Some(op_id) = op_id {
@@ -400,16 +379,36 @@ impl HoldingTable {
             }
             return;
         };
-        for id in &entry.holdings {
+        let is_gone = |it: &Holding| {
+            let now = self.find(it).and_then(|id| self.entries.get(&id));
+            now.is_some_and(|now| now.lacks_hold_of(guard, it))
+        };
+        let (gone, held): (Vec<_>, Vec<_>) = entry.holdings.into_iter().partition(is_gone);
+        let loss = gone.first().map(|it| {
+            let unheard = || Loss::new(LostReason::Expired).of(it.name());
+            entry.loss.unwrap_or_else(unheard)
+        });
+        for id in &entry.ids {
             if let Some(holding) = self.entries.get_mut(id) {
                 holding.guards.retain(|it| *it != guard);
             }
         }
-        self.releases.insert(guard, entry.holdings);
-        let id = op_id.unwrap_or_else(|| self.ids.next());
+        self.releases.insert(guard, entry.ids);
+        let caller = match (op_id, loss) {
+            (Some(op_id), Some(loss)) => {
+                let result = Err(loss);
+                effects.push(Effect::Done { op_id, result });
+                None
+            }
+            (op_id, _) => op_id,
+        };
+        if held.is_empty() {
+            return self.on_released(guard);
+        }
+        let id = caller.unwrap_or_else(|| self.ids.next());
         self.started.push(Operation {
-            has_caller: op_id.is_some(),
-            ..Operation::new(id, entry.release, Purpose::Release(guard))
+            has_caller: caller.is_some(),
+            ..Operation::new(id, release_of(&held), Purpose::Release(guard))
         });
     }
 
@@ -439,6 +438,10 @@ impl HoldingTable {
         while let Some(id) = self.entries.keys().next().copied() {
             self.lose(id, loss, effects);
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {

@@ -5,6 +5,7 @@
 //! of the stream and how it is resumed, [`operations`] are the requests without an answer,
 //! [`holding_table`] is what is held and by which guards.
 
+mod entries;
 mod event;
 mod frames;
 mod holding_table;

@@ -91,6 +91,11 @@ impl Machine {
         first.filter(|_| self.stream.ended().is_none())
     }
 
+    /// Whether anything is held, or may be.
+    pub(crate) fn holds(&self) -> bool {
+        !self.table.is_empty()
+    }
+
     /// The lease of the session; one that is assumed before it is open.
     pub(crate) fn lease(&self) -> Duration {
         self.stream.lease

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Error,
+    clock::Clock,
     holding::Holding,
     machine::{Ids, NewOperation, closed},
     validity::{Validity, YieldRequest},
@@ -46,12 +47,14 @@ pub(super) enum Answer {
 pub(crate) struct Commands {
     queue: mpsc::UnboundedSender<Command>,
     pub(super) ids: Ids,
+    clock: Clock,
 }
 
 /// The task's own sender, which does not keep the session alive.
 pub(super) struct WeakCommands {
     queue: mpsc::WeakUnboundedSender<Command>,
     pub(super) ids: Ids,
+    clock: Clock,
 }
 
 /// What one request acquired. Dropping it releases it.
@@ -73,16 +76,17 @@ struct Pending<'a> {
 // === impl Commands ===
 
 impl Commands {
-    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Command>) {
+    pub(super) fn new(clock: Clock) -> (Self, mpsc::UnboundedReceiver<Command>) {
         let (queue, commands) = mpsc::unbounded_channel();
         let ids = Ids::new();
-        (Self { queue, ids }, commands)
+        (Self { queue, ids, clock }, commands)
     }
 
     pub(super) fn downgrade(&self) -> WeakCommands {
         WeakCommands {
             queue: self.queue.downgrade(),
             ids: self.ids.clone(),
+            clock: self.clock.clone(),
         }
     }
 
@@ -150,6 +154,7 @@ impl WeakCommands {
         Some(Commands {
             queue: self.queue.upgrade()?,
             ids: self.ids.clone(),
+            clock: self.clock.clone(),
         })
     }
 }
@@ -175,12 +180,15 @@ impl Held {
     /// The earliest end of what is held.
     pub(crate) fn valid_until(&self) -> Instant {
         let until = self.validities.iter().map(|it| it.valid_until()).min();
-        until.unwrap_or_else(Instant::now)
+        until.map_or_else(Instant::now, |until| self.commands.clock.to_tokio(until))
     }
 
     /// Resolves while a request to release a part of it stands. Cancel safe.
     pub(crate) async fn yield_requested(&self) -> YieldRequest {
-        let asked = self.validities.iter().map(|it| it.asked());
+        let asked = self
+            .validities
+            .iter()
+            .map(|it| it.asked(&self.commands.clock));
         let mut asked: FuturesUnordered<_> = asked.collect();
         match asked.next().await {
             Some(request) => request,

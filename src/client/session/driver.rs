@@ -13,21 +13,26 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     command::{Answer, Command, Commands, Held, Reply, WeakCommands},
-    event::Publisher,
+    event::{Publisher, SessionEvent},
     handle::Session,
 };
 use crate::{
     Connector, Error,
+    clock::Clock,
     duration::to_std,
     endpoints::Endpoints,
     link::{Link, LinkEvent},
     machine::{Completion, Effect, Event, Machine},
 };
 
+/// How late it is noticed that the machine slept, while something is held: timers stood still.
+const SLEEP_UNNOTICED_MAX: Duration = Duration::from_secs(1);
+
 /// The task of a session. See the module.
 pub(super) struct Driver {
     machine: Machine,
     connector: Connector,
+    clock: Clock,
     link: Option<Link>,
     publisher: Publisher,
     commands: mpsc::UnboundedReceiver<Command>,
@@ -37,7 +42,8 @@ pub(super) struct Driver {
     /// Guards that are not released.
     guards: HashMap<u64, CancellationToken>,
     opened: Option<Result<SessionOpened, Error>>,
-    closing: Option<Reply<()>>,
+    /// Callers that wait for the end.
+    closing: Vec<Reply<()>>,
 }
 
 // === impl Driver ===
@@ -48,13 +54,15 @@ impl Driver {
         endpoints: Endpoints,
         open: OpenSession,
     ) -> Result<(Self, Session), Error> {
-        let (handle, commands) = Commands::new();
+        let clock = endpoints.clock;
+        let (handle, commands) = Commands::new(clock.clone());
         let own = handle.downgrade();
         let random = StdRng::from_rng(&mut rand::rng());
         let addresses = endpoints.addresses;
         let mut driver = Self {
-            machine: Machine::new(Instant::now(), addresses, open, own.ids.clone(), random),
+            machine: Machine::new(clock.now(), addresses, open, own.ids.clone(), random),
             connector: endpoints.connector,
+            clock,
             link: None,
             publisher: Publisher::new(),
             commands,
@@ -62,7 +70,7 @@ impl Driver {
             replies: HashMap::new(),
             guards: HashMap::new(),
             opened: None,
-            closing: None,
+            closing: Vec::new(),
         };
         let opened = loop {
             match driver.opened.take() {
@@ -93,13 +101,13 @@ impl Driver {
             let event = self.event(command);
             self.step(event);
         }
-        if let Some(reply) = self.closing {
-            let _ = reply.send(closed);
+        for reply in self.closing {
+            let _ = reply.send(closed.clone());
         }
     }
 
     async fn turn(&mut self) {
-        let wake_at = self.machine.wake_at();
+        let wake_at = self.wake_at();
         let tick = async {
             match wake_at {
                 Some(at) => sleep_until(at).await,
@@ -123,9 +131,20 @@ impl Driver {
         self.step(event);
     }
 
+    /// When the machine has to be told the time, by tokio's clock.
+    fn wake_at(&self) -> Option<Instant> {
+        let at = self.machine.wake_at().map(|at| self.clock.to_tokio(at));
+        if self.machine.holds() && self.clock.is_watched() {
+            let look_at = Instant::now() + SLEEP_UNNOTICED_MAX;
+            return Some(at.map_or(look_at, |at| at.min(look_at)));
+        }
+        at
+    }
+
     fn event(&mut self, command: Command) -> Event {
         match command {
-            Command::Start(new, reply) => {
+            Command::Start(mut new, reply) => {
+                new.wait_until = new.wait_until.and_then(|at| self.clock.of_tokio(at));
                 self.replies.insert(new.op_id, reply);
                 Event::Start(*new)
             }
@@ -142,14 +161,14 @@ impl Driver {
                 Event::Release { guard, op_id }
             }
             Command::Close(reply) => {
-                self.closing.get_or_insert(reply);
+                self.closing.push(reply);
                 Event::Close
             }
         }
     }
 
     fn step(&mut self, event: Event) {
-        for effect in self.machine.step(event, Instant::now()) {
+        for effect in self.machine.step(event, self.clock.now()) {
             match effect {
                 Effect::Connect { address, first } => {
                     let keepalive = keepalive(self.machine.lease());
@@ -168,6 +187,11 @@ impl Driver {
                     if let Some(lost) = self.guards.remove(&guard) {
                         lost.cancel();
                     }
+                }
+                Effect::Publish(SessionEvent::YieldRequested(request)) => {
+                    let request = request.in_tokio(&self.clock);
+                    self.publisher
+                        .publish(SessionEvent::YieldRequested(request));
                 }
                 Effect::Publish(event) => self.publisher.publish(event),
             }

@@ -8,8 +8,8 @@ use crate::{
     types::{Owner, tests::limits},
 };
 
-fn lease(seconds: u32) -> Option<Lease> {
-    Some(Lease::new(SECOND * seconds, &limits()).unwrap())
+fn lease(seconds: u32) -> Lease {
+    Lease::new(SECOND * seconds, &limits()).unwrap()
 }
 
 fn release_of(owner: &Owner) -> Release {
@@ -26,7 +26,7 @@ fn renewal_of(owner: &Owner) -> Renew {
         name: name("a"),
         mode: Mode::Exclusive,
         owner: owner.clone(),
-        lease: lease(50),
+        lease: Some(lease(50)),
     }
 }
 
@@ -42,7 +42,7 @@ async fn a_renewal_changes_no_newer_grant_of_its_owner() {
     assert!((&mut renewed).now_or_never().is_none());
     coordinator.release(release_of(&own)).await.unwrap();
     let request = Acquire {
-        lease: lease(10),
+        lease: Some(lease(10)),
         ..request
     };
     let newer = granted(&coordinator, &request).await.take().unwrap();

@@ -107,18 +107,29 @@ func (m *Machine) addGrant(guard *Guard, it holding, sentAt Instant) *grant {
 	until := sentAt + it.validFor()
 	entry := m.find(it)
 	if entry == nil {
-		// An answer that is late says too little; a renewal has to say more within a lease.
-		if m.now-sentAt > it.validFor()/3 {
-			until = m.now + it.lease()
-		}
-		entry = &grant{id: m.NewID(), validUntil: until}
+		entry = &grant{id: m.NewID()}
 		entry.timer.grant = entry
 		m.grants[entry.id] = entry
 		for _, key := range it.keys() {
 			m.byKey[key] = entry
 		}
 	}
-	entry.validUntil = max(entry.validUntil, until)
+	switch {
+	case len(entry.guards) == 0:
+		// What is being released says nothing about it. An answer that is late says too little; a
+		// renewal has to say more within a lease.
+		if m.now-sentAt > it.validFor()/3 {
+			until = m.now + it.lease()
+		}
+		entry.validUntil = until
+	case entry.holding.olderThan(it) && until > m.now:
+		entry.validUntil = until
+	default:
+		entry.validUntil = max(entry.validUntil, until)
+	}
+	if entry.holding.token() != it.token() {
+		entry.asked = YieldRequest{}
+	}
 	entry.renewAt = m.renewAt(it, sentAt)
 	entry.holding = it
 	entry.guards = append(entry.guards, guard)
@@ -299,7 +310,7 @@ func (m *Machine) removeGrant(it *grant) {
 // --- releases
 
 // release releases what a guard holds, even if it is lost: a coordinator that could not be reached
-// may still hold it.
+// may still hold it. That is left out if its owner holds it anew.
 func (m *Machine) release(guard *Guard, id uint64) {
 	if guard.loss != nil && id != 0 {
 		m.emit(Done{Op: id, Failure: guard.failure()})
@@ -317,13 +328,47 @@ func (m *Machine) release(guard *Guard, id uint64) {
 			m.timers.stop(&it.timer)
 		}
 	}
+	request := m.releaseLeft(guard)
+	if request == nil {
+		return
+	}
 	hasCaller := id != 0
 	if !hasCaller {
 		id = m.NewID()
 	}
-	op := m.add(id, guard.release, forRelease)
+	op := m.add(id, request, forRelease)
 	op.guard, op.hasCaller = guard, hasCaller
 	m.send(op)
+}
+
+// releaseLeft releases a guard without the locks that were lost, and that their owner holds anew: a
+// release names no grant, and would free the new one. It is nil if there are no others.
+func (m *Machine) releaseLeft(guard *Guard) *pb.SessionRequest {
+	var left []*pb.Grant
+	for _, it := range guard.grants {
+		if !m.isHeldAnew(it) {
+			left = append(left, it.holding.lock)
+		}
+	}
+	switch len(left) {
+	case len(guard.grants):
+		return guard.release
+	case 0:
+		return nil
+	default:
+		return releaseOf(locks(left))
+	}
+}
+
+// isHeldAnew reports whether a lock was lost, and its owner has a newer grant. With the same token it
+// is a further hold of the grant, but of a reader that is unknown: the token is the last writer's.
+func (m *Machine) isHeldAnew(it *grant) bool {
+	current := m.find(it.holding)
+	if current == nil || current == it {
+		return false
+	}
+	isRead := it.holding.lock.GetMode() == pb.LockMode_LOCK_MODE_READ
+	return isRead || current.holding.token() > it.holding.token()
 }
 
 // onReleased forgets what a guard held, and what its owner holds no more.

@@ -47,8 +47,8 @@ type Config struct {
 	Endpoints []string
 	// Open is the first frame.
 	Open *pb.OpenSession
-	// Patience is how long operations are sent again while the store does not answer; 0 for as
-	// long as the lease.
+	// Patience is how long operations of callers are sent again while the store does not answer; 0
+	// for as long as the lease, as releases are.
 	Patience time.Duration
 	// Seed makes pauses and request ids random.
 	Seed [32]byte

@@ -34,7 +34,7 @@ type operation struct {
 	request *pb.SessionRequest
 	purpose purpose
 	grant   *grant
-	// token is that of the grant when its renewal was sent.
+	// token is that of the grant when its renewal was started, by the session or by a caller.
 	token uint64
 	guard *Guard
 

@@ -29,6 +29,9 @@ func (m *Machine) do(it Do) {
 	if it.WaitUntil != nil {
 		op.waitUntil = *it.WaitUntil
 	}
+	if entry := m.renewedBy(op.request); entry != nil {
+		op.token = entry.holding.token()
+	}
 	m.send(op)
 	// A limit of 0 means to try, for which a new session is opened first.
 	if m.session != nil || op.waitUntil > m.now {
@@ -341,7 +344,9 @@ func (m *Machine) onFailed(id uint64, failed *rpc.Status) {
 	if op.purpose == forRelease {
 		m.onReleased(op.guard, nil)
 	}
-	if entry := m.renewedBy(op.request); entry != nil && info.GetReason() == notOwner {
+	// A newer grant than the one that was to be renewed is not lost.
+	if entry := m.renewedBy(op.request); entry != nil && info.GetReason() == notOwner &&
+		entry.holding.token() <= op.token {
 		loss := m.lose(entry, lossOf(info.GetMetadata()["state"]))
 		failure = &Failure{Kind: LostGrant, Name: loss.Name, Loss: loss}
 	}
@@ -367,7 +372,8 @@ func (m *Machine) mayRetry(op *operation, reason string) bool {
 	switch reason {
 	case draining: // the next coordinator is at hand
 	case storeUnavailable, outcomeUnknown:
-		if m.config.Patience > 0 {
+		// What is not released stays held for as long as the session lives.
+		if m.config.Patience > 0 && op.purpose == forCaller {
 			patience = m.config.Patience
 		}
 	default:

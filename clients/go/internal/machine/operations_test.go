@@ -202,6 +202,31 @@ func TestRetriesEndAfterALease(t *testing.T) {
 	}
 }
 
+func TestPatienceDoesNotLimitReleases(t *testing.T) {
+	w := open(t)
+	w.machine.config.Patience = time.Second
+	begun := w.now
+	op := w.machine.NewID()
+	w.step(Release{op, w.hold("a", 7)})
+	for _, at := range []time.Duration{0, 300 * ms, 1200 * ms} {
+		if w.sent().GetRelease() == nil {
+			t.Fatal("not released")
+		}
+		w.pass(at - (w.now - begun))
+		w.receive(failed(op, codes.Unavailable, storeUnavailable, ""))
+		w.quiet() // it is retried
+		w.pass(101 * ms)
+	}
+	if w.sent().GetRelease() == nil {
+		t.Fatal("it was given up, so the lock is held until the session ends")
+	}
+	w.pass(lease)
+	w.receive(failed(op, codes.Unavailable, storeUnavailable, ""))
+	if failure := take[Done](w).Failure; failure.Kind != Refused {
+		t.Fatalf("%v", failure)
+	}
+}
+
 func TestNotOwnerOfAnUncertainAcquireStartsAnew(t *testing.T) {
 	w := open(t)
 	op := w.start(acquire("a"))

@@ -6,7 +6,7 @@ import type { PermitGrant } from "../proto/lockkeeper/v1/semaphore.js";
 import type { Grant } from "../proto/lockkeeper/v1/types.js";
 import { Deadlines } from "./deadlines.js";
 import type { GrantEntry, GuardEntry } from "./entries.js";
-import { keysOf, tokenOf } from "./holding.js";
+import { isRead, keysOf, tokenOf } from "./holding.js";
 import type { Holding } from "./holding.js";
 import { toMs } from "./messages.js";
 import type { Rhythm } from "./stream.js";
@@ -92,9 +92,13 @@ export class GrantTable {
         this.#byKey.set(key, entry);
       }
     } else {
+      const isNewer = tokenOf(holding) > tokenOf(entry.holding);
       entry.asked = tokenOf(entry.holding) === tokenOf(holding) ? entry.asked : undefined;
       entry.holding = holding;
-      entry.validUntil = Math.max(entry.validUntil, until);
+      // Neither an assumption nor an older grant lends its end.
+      const isLent = isStale || (entry.isConfirmed && !isNewer);
+      entry.validUntil = isLent ? Math.max(entry.validUntil, until) : until;
+      entry.isConfirmed ||= !isStale;
     }
     entry.renewAt = isStale ? now : renewAt(sentAt, holding, rhythm);
     return entry;
@@ -141,7 +145,8 @@ export class GrantTable {
    */
   renewed(now: number, sentAt: number, rhythm: Rhythm, holding: Holding): GuardEntry[] {
     const entry = this.find(holding);
-    if (entry === undefined) {
+    // The answer about an older grant of its owner says nothing about the newer one.
+    if (entry === undefined || tokenOf(holding) < tokenOf(entry.holding)) {
       return [];
     }
     const until = sentAt + toMs(holding.grant.validFor);
@@ -175,8 +180,12 @@ export class GrantTable {
     return [...this.#entries].flatMap((it) => this.lose(it, loss));
   }
 
-  /** Begins the release of a guard. Its loss is not reported from here on. */
-  release(guard: GuardEntry): void {
+  /**
+   * Begins the release of a guard. Its loss is not reported from here on. Returns what is to be
+   * released: not a lock of a lost guard that its owner holds anew, by a grant with a newer token,
+   * because a release would take that.
+   */
+  release(guard: GuardEntry): Holding[] {
     guard.isReleased = true;
     this.#awaited.delete(guard.opId);
     for (const entry of guard.grants) {
@@ -185,6 +194,21 @@ export class GrantTable {
         this.#deadlines.delete(entry);
       }
     }
+    return guard.holdings.filter((_, index) => {
+      return !this.#isHeldAnew(guard.grants[index] as GrantEntry);
+    });
+  }
+
+  /**
+   * Whether a lock was lost, and its owner has a newer grant. With the same token it is a further
+   * hold of the grant, but of a reader that is unknown: the token is the last writer's.
+   */
+  #isHeldAnew(lost: GrantEntry): boolean {
+    const current = this.find(lost.holding);
+    if (current === undefined || current === lost) {
+      return false;
+    }
+    return isRead(lost.holding) || tokenOf(current.holding) > tokenOf(lost.holding);
   }
 
   /** The release of a guard has ended. Until then a resume names what it held. */

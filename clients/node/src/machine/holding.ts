@@ -38,6 +38,11 @@ export function tokenOf(holding: Holding): bigint {
   return holding.kind === "lock" ? holding.grant.fencingToken : 0n;
 }
 
+/** Whether it is a lock that is held for reading. */
+export function isRead(holding: Holding): boolean {
+  return holding.kind === "lock" && holding.grant.mode === LockMode.READ;
+}
+
 /** The mode that the coordinator takes: an unspecified one is exclusive. */
 export function effectiveMode(mode: LockMode): LockMode {
   return mode === LockMode.UNSPECIFIED ? LockMode.EXCLUSIVE : mode;

@@ -330,8 +330,10 @@ export class Work {
   /** Releases a guard, even a lost one: a coordinator that was not reachable may still hold it. */
   release(guard: GuardEntry, isReported: boolean, now: number): void {
     if (!guard.isReleased) {
-      this.#grants.release(guard);
-      this.#start(releaseOf(guard.holdings), { kind: "release", guard, isReported }, now);
+      const left = this.#grants.release(guard);
+      if (left.length > 0) {
+        this.#start(releaseOf(left), { kind: "release", guard, isReported }, now);
+      }
     }
   }
 

@@ -140,6 +140,26 @@ describe("the validity of a grant", () => {
     bench.frame({ $case: "granted", value: grant("a", { holdCount: 2 }) }, opId);
     assert.equal(validUntil(guard), until);
   });
+
+  test("of an old answer is not lent to another guard", () => {
+    const bench = Bench.up();
+    const late = bench.lock();
+    bench.now += LEASE / 2;
+    const sentAt = bench.now;
+    const early = bench.lock();
+    bench.now += 1_000;
+    bench.frame({ $case: "granted", value: grant() }, late);
+    const value = grant("a", { holdCount: 2 });
+    const guard = guardOf(bench.frame({ $case: "granted", value }, early));
+    assert.equal(validUntil(guard), sentAt + LEASE);
+  });
+
+  test("of an older grant is not lent to a newer one", () => {
+    const bench = Bench.up();
+    bench.held();
+    const short = { validFor: toDuration(1_000), fencingToken: 8n };
+    assert.equal(validUntil(bench.held("a", short)), bench.now + 1_000);
+  });
 });
 
 describe("a renewal", () => {
@@ -209,6 +229,19 @@ describe("a renewal", () => {
     bench.held("a", { fencingToken: 8n });
     assert.deepEqual(losses(bench.frame(failed(9, "NOT_OWNER"), opId)), []);
     assert.deepEqual(kinds(bench.pass(200)), ["renew"]);
+  });
+
+  test("of an older grant says nothing about the newer one", () => {
+    const bench = Bench.up();
+    bench.held();
+    bench.now += RENEW;
+    const { opId } = sent(bench.step({ type: "tick" }), "renew");
+    bench.frame(lost(LostReason.EXPIRED));
+    const short = { watched: false, validFor: toDuration(1_000), fencingToken: 8n };
+    const guard = bench.held("a", short);
+    bench.frame(renewed(), opId);
+    assert.equal(validUntil(guard), bench.now + 1_000);
+    assert.equal(guard.grants[0]?.renewAt, undefined);
   });
 
   test("that fails otherwise is repeated, and only time decides", () => {
@@ -335,55 +368,5 @@ describe("at_risk and recovered", () => {
     const again = bench.frame({ $case: "recovered", value: {} });
     assert.deepEqual(one(again, "state").change, { state: "connected" });
     assert.equal(guard.loss, undefined);
-  });
-});
-
-describe("a release", () => {
-  test("is sent once, with a request id, and answered once", () => {
-    const bench = Bench.up();
-    const guard = bench.held();
-    const release = sent(bench.step({ type: "release", guard }), "release");
-    assert.notEqual(release.requestId, "");
-    assert.deepEqual(bench.step({ type: "release", guard }), []);
-    const done = { $case: "released", value: { released: true, holdCount: 0 } } as const;
-    assert.deepEqual(one(bench.frame(done, release.opId), "released"), { type: "released", guard });
-  });
-
-  test("of a lost grant fails with the loss, and is sent nevertheless", () => {
-    const bench = Bench.up();
-    const guard = bench.held();
-    bench.frame(lost(LostReason.STORE_UNREACHABLE));
-    const effects = bench.step({ type: "release", guard });
-    assert.equal(one(effects, "released").error, guard.loss);
-    assert.deepEqual(kinds(effects), ["release"]);
-    const { opId } = sent(effects, "release");
-    assert.deepEqual(bench.frame(failed(9, "NOT_OWNER"), opId), []);
-  });
-
-  test("of permits names their ids", () => {
-    const bench = Bench.up();
-    const { opId } = bench.start(permitRequest(2));
-    const value = permits(["p", "q"]);
-    const guard = guardOf(bench.frame({ $case: "permitsGranted", value }, opId));
-    const release = sent(bench.step({ type: "release", guard }), "releasePermits");
-    assert.deepEqual(release.permitIds, ["p", "q"]);
-  });
-
-  test("of one hold leaves the other", () => {
-    const bench = Bench.up();
-    const first = bench.held("a");
-    const second = bench.held("a", { holdCount: 2 });
-    const { opId } = sent(bench.step({ type: "release", guard: first }), "release");
-    bench.frame({ $case: "released", value: { released: false, holdCount: 1 } }, opId);
-    const effects = bench.frame(lost(LostReason.EXPIRED));
-    assert.deepEqual(only(effects, "lost").map((it) => it.guard), [second]);
-  });
-
-  test("does not lend its validity to a new grant of the same owner", () => {
-    const bench = Bench.up();
-    bench.step({ type: "release", guard: bench.held("a") });
-    const short = { watched: false, validFor: toDuration(1_000), fencingToken: 8n };
-    const guard = bench.held("a", short);
-    assert.equal(validUntil(guard), bench.now + 1_000);
   });
 });

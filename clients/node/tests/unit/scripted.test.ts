@@ -7,17 +7,19 @@ import { describe, test } from "node:test";
 import type { TestContext } from "node:test";
 
 import { Server, ServerCredentials } from "@grpc/grpc-js";
-import type { ServerDuplexStream } from "@grpc/grpc-js";
+import type { handleUnaryCall, ServerDuplexStream } from "@grpc/grpc-js";
 import { context, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import type { Context, ContextManager } from "@opentelemetry/api";
 
 import type { Response } from "../../src/machine/messages.js";
+import { DescribeResponse } from "../../src/proto/lockkeeper/v1/lock.js";
+import type { DescribeRequest } from "../../src/proto/lockkeeper/v1/lock.js";
 import { LockServiceService } from "../../src/proto/lockkeeper/v1/lock_service.js";
 import type { SessionRequest, SessionResponse } from "../../src/proto/lockkeeper/v1/session.js";
 import { LostReason } from "../../src/proto/lockkeeper/v1/types.js";
 import { clientOf, errorOf } from "../clients.js";
 import { grant, opened } from "../machine/bench.js";
-import { afterwards, eventually } from "../world.js";
+import { afterwards, eventually, freePort } from "../world.js";
 
 type Call = ServerDuplexStream<SessionRequest, SessionResponse>;
 
@@ -47,7 +49,11 @@ async function scripted(
       }
     });
   };
-  server.addService({ session: LockServiceService.session }, { session });
+  const describe: handleUnaryCall<DescribeRequest, DescribeResponse> = (_, answer) => {
+    answer(null, DescribeResponse.create());
+  };
+  const { session: stream, describe: look } = LockServiceService;
+  server.addService({ session: stream, describe: look }, { session, describe });
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) => {
       if (error === null) {
@@ -173,6 +179,16 @@ describe("a session", () => {
       "session resuming: the coordinator ended the stream",
       "session connected",
     ]);
+  });
+});
+
+describe("calls without a session", () => {
+  test("all reach the endpoint that works, also at once", async (t) => {
+    const { url } = await scripted(t, grants);
+    const closed = `http://127.0.0.1:${String(await freePort())}`;
+    const { calls } = clientOf(t, [closed, url]);
+    const found = await Promise.all([calls.describe("a"), calls.describe("b")]);
+    assert.deepEqual(found.map((it) => it.holderCount), [0, 0]);
   });
 });
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Generic, TypeVar
 
 from lockkeeper._clock import Seconds, seconds_of
 from lockkeeper._connect import Connector, StrPath, TokenCallback, parse_endpoints
@@ -29,6 +29,19 @@ RESPONSES: dict[str, Any] = {
     "LockAdminService/ForceRelease": admin_pb2.ForceReleaseResponse,
     "ElectionService/Leader": election_pb2.LeaderResponse,
 }
+
+ChannelT = TypeVar("ChannelT")
+
+
+class Link(Generic[ChannelT]):
+    """A connection that calls share. One that is dropped stays open for the calls under way."""
+
+    __slots__ = ("channel", "users")
+
+    def __init__(self, channel: ChannelT) -> None:
+        self.channel = channel
+        #: The number of calls under way.
+        self.users = 0
 
 
 class ClientBase:

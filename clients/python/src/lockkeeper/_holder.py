@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable
 from typing import Any, Callable, Generic, NamedTuple, TypeVar
 
@@ -9,7 +10,7 @@ from lockkeeper import _clock
 from lockkeeper._clock import Seconds, seconds_of
 from lockkeeper._machine.messages import set_seconds
 from lockkeeper._options import Options, Target
-from lockkeeper._session import Acquisition, Held, YieldRequest
+from lockkeeper._session import Acquisition, Held, YieldRequest, logger
 from lockkeeper.errors import LockLost, Misconfigured
 from lockkeeper.v1 import lock_pb2
 
@@ -29,7 +30,9 @@ class Defaults(NamedTuple):
 class HolderBase(Generic[ClientT, FlagT]):
     """An object that acquires a target.
 
-    It may be shared: each thread or task that acquires has a guard of its own.
+    It may be shared: each thread or task that acquires has a guard of its own. A block of ``with``
+    may end in another thread or task than it began in. If several such blocks are open at once, an
+    object for each tells them apart.
     """
 
     def __init__(
@@ -41,6 +44,11 @@ class HolderBase(Generic[ClientT, FlagT]):
         self._defaults = defaults
         self._guards: dict[Hashable, list[Held]] = {}
         self._last: Held | None = None
+        #: What blocks of ``with`` have acquired, by the callers that entered them; the inner ones
+        #: are last.
+        self._blocks: dict[Hashable, list[Held]] = {}
+        #: For changes of the guards and the blocks: threads may release those of others.
+        self._mutex = threading.Lock()
         #: Waits that `cancel` ends: sessions, and operations.
         self._waits: set[tuple[Any, int]] = set()
 
@@ -61,7 +69,8 @@ class HolderBase(Generic[ClientT, FlagT]):
     def _add(self, held: Held) -> Hashable:
         """Add what the caller acquired, and return the caller."""
         me = self._me()
-        self._guards.setdefault(me, []).append(held)
+        with self._mutex:
+            self._guards.setdefault(me, []).append(held)
         self._last = held
         return me
 
@@ -73,17 +82,19 @@ class HolderBase(Generic[ClientT, FlagT]):
         return next(iter(self._guards)) if len(self._guards) == 1 else None
 
     def _take(self) -> Held:
-        owner = self._owner_of_guard()
-        if owner is None:
-            raise RuntimeError(f"{self.name}: it is not held")
-        return self._take_of(owner)
+        with self._mutex:
+            owner = self._owner_of_guard()
+            if owner is None:
+                raise RuntimeError(f"{self.name}: it is not held")
+            held = self._guards[owner][-1]
+            self._remove(owner, held)
+        return held
 
-    def _take_of(self, owner: Hashable) -> Held:
+    def _remove(self, owner: Hashable, held: Held) -> None:
         guards = self._guards[owner]
-        held = guards.pop()
+        guards.remove(held)
         if not guards:
             del self._guards[owner]
-        return held
 
     def _current(self) -> Held:
         """Return what the caller holds, or held last."""
@@ -91,6 +102,45 @@ class HolderBase(Generic[ClientT, FlagT]):
         held = self._last if owner is None else self._guards[owner][-1]
         if held is None:
             raise RuntimeError(f"{self.name}: it was never acquired")
+        return held
+
+    # --- blocks
+
+    def _entered(self, held: Held) -> None:
+        """Note what a block has acquired: the caller that leaves it may be another."""
+        with self._mutex:
+            self._blocks.setdefault(self._me(), []).append(held)
+
+    def _leave(self, error: BaseException | None) -> Held | None:
+        """Take what the block that ends has acquired; None if the block has released it.
+
+        It is the innermost block of the caller. A caller that has none and holds nothing has been
+        handed a block of another caller, for instance by a generator that went on in another
+        thread. Which one it is cannot be told if several callers have blocks.
+        """
+        me = self._me()
+        with self._mutex:
+            if me in self._blocks or me in self._guards or not self._blocks:
+                return self._leave_of(me)
+            if len(self._blocks) == 1:
+                return self._leave_of(next(iter(self._blocks)))
+        why = "not released: it is not known which of the blocks of others ends; "
+        why += "use an object for each block that ends elsewhere"
+        if error is None:
+            raise RuntimeError(f"{self.name}: {why}")
+        logger.warning("%s: %s", self.name, why)
+        return None
+
+    def _leave_of(self, caller: Hashable) -> Held | None:
+        blocks, guards = self._blocks.get(caller, []), self._guards.get(caller, [])
+        held = blocks.pop() if blocks else None
+        if not blocks:
+            self._blocks.pop(caller, None)
+        if held not in guards:
+            # The block has released it, and may have acquired it anew.
+            held = next((it for it in reversed(guards) if it not in blocks), None)
+        if held is not None:
+            self._remove(caller, held)
         return held
 
     def _holds(self) -> bool:

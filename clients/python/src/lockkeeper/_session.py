@@ -15,6 +15,7 @@ from lockkeeper._connect import Address
 from lockkeeper._machine import CLOSED, Machine
 from lockkeeper._machine import events as ev
 from lockkeeper._machine.events import Message
+from lockkeeper._machine.messages import token_of
 from lockkeeper.errors import Error, LockLost
 from lockkeeper.v1 import session_pb2
 
@@ -226,6 +227,30 @@ class SessionCore:
         if self._machine.is_ended:
             self._fail_left()
 
+    def _crash(self, failure: BaseException) -> None:
+        """End the session after an unexpected error.
+
+        Without its machine nothing is renewed and nothing is answered: whoever holds or waits for
+        something has to learn that.
+        """
+        logger.critical("the session failed", exc_info=failure)
+        cause = f"internal error: {failure!r}"
+        effects = self._machine.abort(cause)
+        for guard, held in list(self._held.items()):
+            grant = held.grants[0]
+            loss = LockLost(grant.name, "UNSPECIFIED", token_of(grant), cause)
+            self._attempt(ev.Lost(guard, loss))
+        for effect in effects:
+            self._attempt(effect)
+        self._fail_left()
+
+    def _attempt(self, effect: ev.Effect) -> None:
+        """Carry out an effect of a crash, of which an error may not keep the others."""
+        try:
+            self._handlers[type(effect)](effect)
+        except Exception:
+            logger.exception("the session failed again")
+
     def _resolve(self, op_id: int, result: Any) -> None:
         future = self._futures.pop(op_id, None)
         if future is not None and not future.done():
@@ -290,7 +315,8 @@ class SessionCore:
         logger.log(level, "session %s%s", effect.state, effect.cause and f": {effect.cause}")
         self.state = effect.state
         if effect.state == "connected":
-            for op_id in [it for it in self._futures if it < 0]:
+            # A copy, because callers add to it.
+            for op_id in [it for it in list(self._futures) if it < 0]:
                 self._resolve(op_id, None)
         if self._hooks.on_event:
             self._hooks.run(self._hooks.on_event, SessionEvent(*effect))

@@ -115,7 +115,28 @@ async def test_a_lease_and_calls_without_a_session(client, _):
     assert await client.release("b", owner=grant.owner) == 0
 
 
+@run
+async def test_a_hand_over(client, coordinator):
+    lock = client.lock("a")
+    await lock.acquire()
+    async with Client(coordinator.address) as taker:
+        taken = taker.claim("a", await lock.offer())
+        assert await taken.acquire(timeout=5)
+        assert taken.fencing_token > lock.fencing_token
+        await asyncio.wait_for(lock.lost.wait(), LIMIT)
+        async with taker.lock("b") as other:
+            assert other.owned() and taken.owned()
+
+
 # --- tasks
+
+
+@run
+async def test_a_block_that_ends_in_another_task(client, _):
+    lock = client.lock("a")
+    await asyncio.ensure_future(lock.__aenter__())
+    await asyncio.ensure_future(lock.__aexit__(None, None, None))
+    assert not await lock.locked()
 
 
 @run

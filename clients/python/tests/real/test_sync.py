@@ -114,6 +114,30 @@ def test_a_lease_and_its_extension(client):
         assert lock.valid_for > 8
 
 
+def test_a_hand_over(client, coordinator):
+    lock = client.lock("a")
+    lock.acquire()
+    with Client(coordinator.address) as taker:
+        taken = taker.claim("a", lock.offer())
+        # A claim does not wait, and bears a limit.
+        assert taken.acquire(timeout=5)
+        assert taken.fencing_token > lock.fencing_token
+        assert lock.lost.wait(LIMIT) and lock.loss.reason == "HANDED_OVER"
+        with taker.lock("b") as other:  # The session goes on.
+            assert other.owned() and taken.owned()
+        with pytest.raises(lockkeeper.Refused):
+            taker.claim("a", "no ticket").acquire(timeout=5)
+
+
+def test_a_block_that_ends_in_another_thread(client):
+    lock = client.lock("a")
+    for step in (lock.__enter__, lambda: lock.__exit__(None, None, None)):
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join(LIMIT)
+    assert not lock.locked()
+
+
 def test_calls_without_a_session(coordinator):
     with Client(coordinator.address) as client:
         grant = client.try_acquire("a", lease=5)
@@ -377,7 +401,8 @@ lock = client.lock("a")
 lock.acquire()
 child = os.fork()
 if child == 0:
-    for use in (lock.release, client.lock("b").acquire, lambda: client.describe("a"), client.close):
+    uses = [lock.release, lock.offer, client.lock("b").acquire, lambda: client.describe("a")]
+    for use in (*uses, client.close):
         try:
             use()
         except lockkeeper.Misconfigured as error:

@@ -92,6 +92,65 @@ def test_several_late_locks_are_delivered_when_all_are_renewed():
     world.one(ev.Granted)
 
 
+def test_an_unconfirmed_guard_does_not_extend_what_another_guard_relies_on():
+    world = World().quiet()
+    begun = world.now
+    first = world.hold(lease=30.0)
+    world.now += 5.0
+    second = world.acquire()
+    world.frames()
+    world.now += 11.0
+    world.receive(second, granted=grant(lease=30.0, valid=29.7))
+    world.none(ev.Granted)
+    losses = []
+    while not losses and world.now < begun + 60:
+        for frame in world.frames("renew"):
+            world.receive(frame.op_id, failed=failure("STORE_UNAVAILABLE"))
+        world.after(0.05)
+        losses = world.take(ev.Lost)
+    assert [it.guard for it in losses] == [first]
+    # The request of the second was sent at 5, and is certain for 29.7.
+    assert world.now - begun == pytest.approx(34.7, abs=0.1)
+    assert world.one(ev.Failed).op_id == second
+
+
+def test_a_fresh_grant_replaces_what_was_assumed_of_a_late_one():
+    world = World().quiet()
+    late = world.acquire()
+    world.frames()
+    world.now += 4.0
+    world.receive(late, granted=grant())
+    sent_at = world.now
+    fresh = world.acquire()
+    world.receive(fresh, granted=grant(valid=2.0))
+    assert world.one(ev.Granted)[::2] == (fresh, sent_at + 2.0)
+
+
+def test_an_older_answer_does_not_shorten_what_another_guard_relies_on():
+    world = World().quiet()
+    world.hold()
+    world.after(RENEW + 0.01)
+    renewal = world.sent("renew")
+    late, sent_at = world.acquire(), world.now
+    world.now += 3.0
+    world.receive(late, granted=grant())
+    world.receive(renewal.op_id, renewed=renewed(grant(valid=4.0)))
+    world.none(ev.Extended)
+    assert world.one(ev.Granted).valid_until == sent_at + LEASE
+
+
+def test_a_newer_grant_does_not_inherit_the_validity_of_a_lost_one():
+    world = World().quiet()
+    first = world.hold(token=5)
+    sent_at = world.now
+    second = world.acquire()
+    world.receive(second, granted=grant(token=6, lease=1.0, watched=False))
+    assert world.one(ev.Granted).valid_until == sent_at + 1.0
+    assert world.one(ev.Extended) == (first, sent_at + 1.0)
+    world.after(1.01)
+    assert {it.guard for it in world.take(ev.Lost)} == {first, second}
+
+
 # --- renewals
 
 
@@ -220,6 +279,22 @@ def test_an_older_answer_does_not_shorten_the_validity():
     renewal = world.sent("renew")
     world.receive(renewal.op_id, renewed=renewed(grant(valid=1.0)))
     world.none(ev.Extended)
+
+
+def test_a_late_renewal_of_an_older_grant_says_nothing_about_a_newer_one():
+    world = World().quiet()
+    world.hold(token=7)
+    world.after(RENEW + 0.01)
+    renewal = world.sent("renew")
+    world.after(0.5)
+    second = world.acquire()
+    world.frames()
+    world.receive(second, granted=grant(token=8, lease=1.0, watched=False))
+    world.take(ev.Granted), world.take(ev.Extended)
+    world.receive(renewal.op_id, renewed=renewed(grant(token=7)))
+    world.none(ev.Extended)
+    world.after(1.01)
+    assert {it.error.fencing_token for it in world.take(ev.Lost)} == {8}
 
 
 def test_a_renewal_under_way_when_the_stream_breaks_starts_anew():
@@ -377,6 +452,70 @@ def test_a_release_of_a_lost_grant_fails_but_is_sent():
     frame = world.sent("release")
     world.receive(frame.op_id, failed=failure("NOT_OWNER", 9))
     assert world.effects == []
+
+
+def test_a_release_of_a_lost_grant_does_not_take_a_new_grant_of_its_owner():
+    world = World().quiet()
+    guard = world.hold(owner="o", token=5)
+    world.receive(lost=lost(grant(owner="o", token=5)))
+    world.take(ev.Lost)
+    again = world.hold(owner="o", token=6)
+    world.frames()
+    world.release(guard)
+    assert world.one(ev.Failed).error.fencing_token == 5
+    assert world.frames() == []
+    world.after(RENEW + 0.01)
+    renewal = world.sent("renew")
+    world.receive(renewal.op_id, renewed=renewed(grant(owner="o", token=6)))
+    assert world.one(ev.Extended).guard == again
+    world.release(again)
+    world.sent("release")
+
+
+@pytest.mark.parametrize(("mode", "is_sent"), [("EXCLUSIVE", True), ("READ", False)])
+def test_with_the_same_token_it_is_a_further_hold_but_of_a_reader_that_is_unknown(mode, is_sent):
+    mode = types_pb2.LockMode.Value(f"LOCK_MODE_{mode}")
+    world = World().quiet()
+    guard = world.hold(mode=mode)
+    world.receive(lost=lost(grant(mode=mode)))
+    world.take(ev.Lost)
+    world.hold(mode=mode)
+    world.frames()
+    world.release(guard)
+    assert bool(world.frames()) == is_sent
+
+
+def test_a_release_of_several_leaves_out_what_its_owner_holds_anew():
+    world = World().quiet()
+    locks = [lock_pb2.LockSpec(name=name) for name in "ab"]
+    guard = world.call("acquire_all", lock_pb2.AcquireAllRequest(locks=locks, owner="me"))
+    world.receive(guard, granted_all=lock_pb2.GrantedAll(grants=[grant("a"), grant("b")]))
+    world.receive(lost=lost(grant("a")))
+    world.frames(), world.take(ev.Granted)
+    world.hold("a", token=8)
+    world.release(guard)
+    release = world.sent("release")
+    assert release.release.name == "b"
+    world.receive(release.op_id, released={})
+    world.breaks(GONE)
+    assert [(it.name, it.fencing_token) for it in world.resuming().grants] == [("a", 8)]
+
+
+def test_a_grant_after_a_release_without_an_answer_is_a_new_one():
+    world = World().quiet()
+    guard = world.hold(token=7)
+    release = world.release(guard)
+    world.receive(release, failed=failure("OUTCOME_UNKNOWN"))
+    sent_at = world.now
+    again = world.acquire()
+    world.receive(again, granted=grant(token=8, valid=1.0))
+    assert world.one(ev.Granted).valid_until == sent_at + 1.0
+    world.take(ev.Lost)
+    world.frames()
+    world.after(0.3)
+    world.receive(release, released={})
+    world.breaks(GONE)
+    assert [it.fencing_token for it in world.resuming().grants] == [8]
 
 
 def test_a_second_release_is_not_sent():

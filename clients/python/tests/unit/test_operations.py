@@ -347,6 +347,36 @@ def test_a_failure_after_the_caller_gave_up_is_the_end():
     assert world.frames("acquire") == []
 
 
+def test_what_may_hold_a_lock_is_sent_again_after_its_caller_gave_up():
+    world = World().open()
+    call = world.acquire()
+    first = world.sent("acquire").acquire.request_id
+    world.breaks(GONE)
+    world.step(ev.GiveUp(call))
+    world.resumed(grants=[grant()], ping_interval=None)
+    world.frames()
+    world.receive(call, failed=failure("STORE_UNAVAILABLE"))
+    assert world.frames() == []
+    world.after(0.3)
+    again, cancel = world.frames()
+    assert (again.op_id, again.acquire.request_id) == (call, first)
+    assert cancel.WhichOneof("request") == "cancel"
+    world.receive(call, granted=grant())
+    world.sent("release")
+
+
+def test_what_was_released_since_is_not_acquired_anew_after_its_caller_gave_up():
+    world = World().open()
+    call = world.acquire()
+    world.breaks(GONE)
+    world.step(ev.GiveUp(call))
+    world.resumed(ping_interval=None)
+    world.frames()
+    world.receive(call, failed=failure("NOT_OWNER", 9))
+    world.after(1.0)
+    assert world.frames() == []
+
+
 def test_a_release_goes_on_without_its_caller():
     world = World().open()
     guard = world.hold()

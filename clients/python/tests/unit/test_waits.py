@@ -4,6 +4,7 @@ from world import PING, World, failure, grant
 
 from lockkeeper import Refused, Unreachable
 from lockkeeper._machine import events as ev
+from lockkeeper.v1 import lock_pb2
 
 GONE = Unreachable("http://one:1", "reset")
 DOWN = Unreachable("http://two:2", "Connection refused")
@@ -118,3 +119,15 @@ def test_a_refusal_is_told_with_the_address():
     world.breaks(Refused.of(failure("UNAUTHENTICATED", code=16)))
     world.after(0.5)
     assert ended(world, call) == ("http://two:2", "UNAUTHENTICATED: scripted")
+
+
+def test_a_claim_has_a_limit_only_in_the_client():
+    world = World().quiet()
+    ticket = lock_pb2.ClaimRequest(name="a", owner="me", ticket="t")
+    call = world.call("claim", ticket, wait_until=world.now + 0.5)
+    world.receive(world.sent("claim").op_id, claimed=lock_pb2.ClaimResponse(grant=grant()))
+    assert world.one(ev.Granted).op_id == call
+    call = world.call("claim", ticket, wait_until=world.now + 0.5)
+    world.breaks(GONE)
+    world.after(0.5)
+    assert ended(world, call)

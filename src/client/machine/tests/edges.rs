@@ -238,6 +238,70 @@ fn only_the_holder_of_that_grant_is_asked_to_yield() {
 }
 
 #[test]
+fn a_newer_grant_does_not_last_as_long_as_the_former_one() {
+    let mut story = Story::open();
+    let held = story.lock("a", "me");
+    let mut acquired = |token: u64| {
+        let op_id = story.start(acquire("a", "me"));
+        let again = Grant {
+            fencing_token: token,
+            valid_for: proto(LEASE / 3),
+            ..grant("a", "me")
+        };
+        story.receive(op_id, Response::Granted(again));
+        let again = story.held(op_id);
+        (held.valid_for(&story), again.valid_for(&story))
+    };
+    assert_eq!(acquired(TOKEN), (LEASE, LEASE), "one more hold");
+    assert_eq!(acquired(TOKEN + 1), (LEASE / 3, LEASE / 3));
+}
+
+/// Its owner acquired the lock again before it learned that the former grant had ended.
+#[test]
+fn a_guard_of_a_former_grant_releases_no_newer_one() {
+    let mut story = Story::open();
+    let held = story.lock("a", "me");
+    let op_id = story.start(acquire("a", "me"));
+    let newer = Grant {
+        fencing_token: TOKEN + 1,
+        ..grant("a", "me")
+    };
+    story.receive(op_id, Response::Granted(newer));
+    story.sent();
+    let newer = story.held(op_id);
+    let op_id = story.release(held.guard);
+    assert!(story.sent().is_empty());
+    assert!(story.failure(op_id).is_lost());
+    assert_eq!(newer.valid_for(&story), LEASE);
+    story.release(newer.guard);
+    assert_eq!(story.sent_kinds(), ["Release"]);
+}
+
+/// The coordinator could not be reached, and has not noticed the loss.
+#[test]
+fn a_lost_hold_that_the_coordinator_still_counts_is_released() {
+    let mut story = Story::open();
+    let held = story.lock("a", "me");
+    let op_id = story.start(acquire("a", "me"));
+    let again = Grant {
+        hold_count: 2,
+        ..grant("a", "me")
+    };
+    let notice = pb::GrantLost {
+        grant: Some(grant("a", "me")),
+        ..pb::GrantLost::default()
+    };
+    story.receive(0, Response::Lost(notice));
+    story.receive(op_id, Response::Granted(again));
+    story.sent();
+    let again = story.held(op_id);
+    for guard in [held.guard, again.guard] {
+        story.release(guard);
+        assert_eq!(story.sent_kinds(), ["Release"]);
+    }
+}
+
+#[test]
 fn nothing_of_what_was_released_or_lost_is_kept() {
     let now = Instant::now();
     let mut table = HoldingTable::new(Ids::new());

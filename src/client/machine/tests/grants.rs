@@ -8,7 +8,9 @@ use lockkeeper_api::pb::{
 
 use super::{
     rows,
-    story::{LEASE, MS, RENEW_INTERVAL, Story, TOKEN, acquire, acquire_all, failed, grant, proto},
+    story::{
+        Held, LEASE, MS, RENEW_INTERVAL, Story, TOKEN, acquire, acquire_all, failed, grant, proto,
+    },
 };
 use crate::{
     Error,
@@ -28,7 +30,8 @@ rows! {
     "`lost`, `permits_lost`" => a_loss_is_reported_once, the_loss_of_an_older_grant_is_ignored,
         an_undelivered_guard_fails;
     "the user releases" => a_release_is_sent, a_lost_guard_is_released_too,
-        a_loss_during_the_release_is_not_reported;
+        a_lost_guard_releases_no_newer_grant, a_lost_guard_releases_what_is_not_granted_anew,
+        a_grant_during_the_release_counts_by_itself, a_loss_during_the_release_is_not_reported;
     "`at_risk`, `recovered`" => a_risk_is_no_loss;
 }
 
@@ -70,6 +73,18 @@ fn late(story: &mut Story, owner: &str) -> u64 {
     alive(story, LEASE / 2);
     story.receive(op_id, Response::Granted(grant("a", owner)));
     op_id
+}
+
+/// Acquires a lock whose former grant of this owner has ended.
+fn granted_anew(story: &mut Story) -> Held {
+    let op_id = story.start(acquire("a", "me"));
+    let newer = Grant {
+        fencing_token: TOKEN + 1,
+        ..grant("a", "me")
+    };
+    story.receive(op_id, Response::Granted(newer));
+    story.sent();
+    story.held(op_id)
 }
 
 fn a_grant_is_renewed_in_time() {
@@ -316,6 +331,67 @@ fn a_lost_guard_is_released_too() {
     let guard = held.guard;
     story.step(Event::Release { guard, op_id: None });
     assert_eq!(story.sent_kinds(), ["Release"]);
+}
+
+/// The coordinator would release the present grant of this owner.
+fn a_lost_guard_releases_no_newer_grant() {
+    let mut story = Story::open();
+    let held = story.lock("a", "me");
+    lost(&mut story, grant("a", "me"));
+    let newer = granted_anew(&mut story);
+    let op_id = story.release(held.guard);
+    assert!(story.sent().is_empty());
+    let failure = story.failure(op_id);
+    assert!(
+        matches!(&failure, Error::Lost { name, reason, .. }
+            if name == "a" && *reason == LostReason::TakenOver),
+        "{failure:?}"
+    );
+    story.release(newer.guard);
+    assert_eq!(story.sent_kinds(), ["Release"]);
+}
+
+fn a_lost_guard_releases_what_is_not_granted_anew() {
+    let mut story = Story::open();
+    let op_id = story.start(acquire_all(&["a", "b"], "me"));
+    let grants = vec![grant("a", "me"), grant("b", "me")];
+    story.receive(op_id, Response::GrantedAll(pb::GrantedAll { grants }));
+    let held = story.held(op_id);
+    story.sent();
+    lost(&mut story, grant("a", "me"));
+    granted_anew(&mut story);
+    let guard = held.guard;
+    story.step(Event::Release { guard, op_id: None });
+    let (op_id, released) = story.sent_one();
+    assert!(
+        matches!(&released, Request::Release(it) if it.name == "b"),
+        "{released:?}"
+    );
+    story.receive(op_id, Response::Released(pb::ReleaseResponse::default()));
+    story.broken();
+    let named = story.resume().grants;
+    assert_eq!(named.iter().map(|it| &it.name).collect::<Vec<_>>(), ["a"]);
+}
+
+fn a_grant_during_the_release_counts_by_itself() {
+    const SHORT: Duration = Duration::from_secs(1);
+    let mut story = Story::open();
+    let held = story.lock("a", "me");
+    story.release(held.guard);
+    let (release, _) = story.sent_one();
+    story.receive(release, failed("OUTCOME_UNKNOWN", None));
+    let op_id = story.start(acquire("a", "me"));
+    let newer = Grant {
+        fencing_token: TOKEN + 1,
+        valid_for: proto(SHORT),
+        ..grant("a", "me")
+    };
+    story.receive(op_id, Response::Granted(newer));
+    let newer = story.held(op_id);
+    assert_eq!(newer.valid_for(&story), SHORT);
+    story.receive(release, Response::Released(pb::ReleaseResponse::default()));
+    alive(&mut story, SHORT);
+    assert_eq!(story.lost(), [newer.guard], "its renewal has no answer");
 }
 
 fn a_loss_during_the_release_is_not_reported() {

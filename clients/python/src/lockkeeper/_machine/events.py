@@ -119,7 +119,7 @@ class Failed(NamedTuple):
 
 
 class Extended(NamedTuple):
-    """A guard is valid for longer."""
+    """A guard is valid for longer, or less long if its owner has a newer grant."""
 
     guard: int
     valid_until: float

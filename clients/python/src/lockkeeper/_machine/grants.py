@@ -9,6 +9,7 @@ from lockkeeper._machine.events import Asked, Effect, Extended, Failed, Granted,
 from lockkeeper._machine.messages import (
     Request,
     is_lock,
+    is_read,
     keys_of,
     release_of,
     renewal_of,
@@ -49,11 +50,12 @@ class Holding:
 class Guard:
     """What one acquire obtained."""
 
-    __slots__ = ("holdings", "loss", "release", "unconfirmed")
+    __slots__ = ("grants", "holdings", "loss", "unconfirmed")
 
-    def __init__(self, holdings: list[Holding], release: Request) -> None:
-        self.holdings = holdings
-        self.release = release
+    def __init__(self, grants: Sequence[Message]) -> None:
+        #: As granted, and the holding of each.
+        self.grants = grants
+        self.holdings: list[Holding] = []
         self.loss: LockLost | None = None
         #: The holdings without a known validity. The guard is delivered when there are none.
         self.unconfirmed: list[Holding] = []
@@ -107,37 +109,72 @@ class Grants:
 
         Only the age of the request is known, not that of the grant.
         """
-        guard = Guard([], release_of(grants))
+        guard = Guard(grants)
         self.guards[guard_id] = guard
         for grant in grants:
             valid_for = seconds(grant.valid_for)
             until = sent_at + valid_for
             is_stale = now - sent_at > valid_for * _STALE
-            holding = self._join(guard_id, grant, until)
+            holding = self._join(now, guard_id, grant, until, is_stale)
             guard.holdings.append(holding)
             if is_stale:
                 guard.unconfirmed.append(holding)
                 holding.renew_at = now
-                # Without effect on a guard: there is none until it is confirmed.
-                holding.valid_until = max(holding.valid_until, now + seconds(grant.lease))
             else:
                 holding.renew_at = self._renew_at(sent_at, grant)
         self._deliver_if_confirmed(now, guard_id, guard)
         for holding in guard.holdings:
             self.check(now, holding, can_renew=True)
 
-    def _join(self, guard_id: int, grant: Message, until: float) -> Holding:
-        keys = keys_of(grant)
-        holding = self._find(keys)
+    def _join(
+        self, now: float, guard_id: int, grant: Message, until: float, is_stale: bool
+    ) -> Holding:
+        holding = self.find(grant)
+        if holding is not None and not holding.guards:
+            # It is being released: this is a new grant, or one that ends as the old one would.
+            self._remove(holding)
+            holding = None
         if holding is None:
-            holding = Holding(next(self._ids), keys, grant, until)
-            self._holdings[holding.id] = holding
-            for key in keys:
-                self._by_key[key] = holding.id
+            # The assumption about a stale one is without effect: no guard relies on it yet.
+            holding = self._new(grant, now + seconds(grant.lease) if is_stale else until)
+        else:
+            self._join_known(now, holding, grant, until, is_stale)
         holding.grant = grant
         holding.guards.append(guard_id)
-        holding.valid_until = max(holding.valid_until, until)
         return holding
+
+    def _new(self, grant: Message, until: float) -> Holding:
+        holding = Holding(next(self._ids), keys_of(grant), grant, until)
+        self._holdings[holding.id] = holding
+        for key in holding.keys:
+            self._by_key[key] = holding.id
+        return holding
+
+    def _join_known(
+        self, now: float, holding: Holding, grant: Message, until: float, is_stale: bool
+    ) -> None:
+        """Take over what a further grant says of a holding, on which other guards may rely."""
+        if self._is_awaited(holding):
+            # An assumption, in place of which only a fresh answer can stand.
+            holding.valid_until = max(holding.valid_until, until) if is_stale else until
+        elif token_of(grant) > token_of(holding.grant) and until > now:
+            # The old grant, and so its validity, has ended.
+            holding.valid_until = until
+            holding.asked = None
+            self._tell(holding)
+        else:
+            holding.valid_until = max(holding.valid_until, until)
+
+    def _is_awaited(self, holding: Holding) -> bool:
+        """Tell whether all guards of a holding wait until it is confirmed."""
+        return all(holding in self.guards[guard_id].unconfirmed for guard_id in holding.guards)
+
+    def _tell(self, holding: Holding) -> None:
+        """Tell the guards of a holding until when they are valid."""
+        for guard_id in holding.guards:
+            guard = self.guards[guard_id]
+            if not guard.unconfirmed and guard.loss is None:
+                self._emit(Extended(guard_id, _valid_until(guard)))
 
     def _deliver_if_confirmed(self, now: float, guard_id: int, guard: Guard) -> None:
         if guard.unconfirmed:
@@ -148,16 +185,39 @@ class Grants:
             if holding.asked and holding.asked.deadline > now:
                 self._emit(holding.asked._replace(guard=guard_id))
 
-    def begin_release(self, guard_id: int, op_id: int) -> Guard:
-        """Begin to release a guard: its loss is no longer reported."""
+    def begin_release(self, guard_id: int, op_id: int) -> Request | None:
+        """Begin to release a guard: its loss is no longer reported. Return the request, if any.
+
+        A release names no fencing token. So it leaves out what is lost and held anew by the same
+        owner: it would take the new grant.
+        """
         guard = self.guards.pop(guard_id)
         for holding in guard.holdings:
             if guard_id in holding.guards:
                 holding.guards.remove(guard_id)
             if not holding.guards:
                 self.timers.cancel(holding.id)
+        grants = [
+            grant
+            for grant, holding in zip(guard.grants, guard.holdings)
+            if not self._is_held_anew(holding)
+        ]
+        if not grants:
+            return None
         self._releasing[op_id] = guard.holdings
-        return guard
+        return release_of(grants)
+
+    def _is_held_anew(self, lost: Holding) -> bool:
+        """Return whether a lock was lost, and its owner has a newer grant.
+
+        With the same token it is a further hold of the grant, but of a reader that is unknown: the
+        token is the last writer's.
+        """
+        current = self.find(lost.grant)
+        if current is None or current is lost:
+            return False
+        is_newer = token_of(current.grant) > token_of(lost.grant)
+        return is_newer or is_read(lost.grant)
 
     def end_release(self, op_id: int) -> None:
         """Forget what a release was about."""
@@ -213,20 +273,25 @@ class Grants:
         holding = self.find(grant)
         if holding is None:
             return
+        if token_of(grant) < token_of(holding.grant):
+            return  # The answer is late: its owner has acquired the lock anew since.
         until = sent_at + seconds(grant.valid_for)
         holding.grant = grant
         holding.renew_at = self._renew_at(sent_at, grant)
-        guards = [(guard_id, self.guards[guard_id]) for guard_id in holding.guards]
-        is_awaited = any(holding in guard.unconfirmed for _, guard in guards)
-        if until > now and (is_awaited or until > holding.valid_until):
-            holding.valid_until = until
-            for guard_id, guard in guards:
-                if holding in guard.unconfirmed:
-                    guard.unconfirmed.remove(holding)
-                    self._deliver_if_confirmed(now, guard_id, guard)
-                elif not guard.unconfirmed and guard.loss is None:
-                    self._emit(Extended(guard_id, _valid_until(guard)))
+        if until > now:
+            if self._is_awaited(holding) or until > holding.valid_until:
+                holding.valid_until = until
+                self._tell(holding)
+            self._confirm(now, holding)
         self.timers.set(holding.id, now)
+
+    def _confirm(self, now: float, holding: Holding) -> None:
+        """Deliver the guards that waited for a renewal of a holding only."""
+        for guard_id in holding.guards:
+            guard = self.guards[guard_id]
+            if holding in guard.unconfirmed:
+                guard.unconfirmed.remove(holding)
+                self._deliver_if_confirmed(now, guard_id, guard)
 
     def on_renewal_answered(self, now: float, holding_id: int, can_renew: bool) -> None:
         """Allow the next renewal of a holding."""

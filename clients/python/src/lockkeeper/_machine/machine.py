@@ -397,16 +397,20 @@ class Machine:
         else:
             self._start_release(now, event)
 
-    def _start_release(self, now: float, event: ev.Release) -> Operation:
-        guard = self._grants.begin_release(event.guard, event.op_id)
-        kind, request = guard.release
-        call = ev.Call(event.op_id, kind, request, None, None, event.traceparent)
+    def _start_release(self, now: float, event: ev.Release) -> Operation | None:
+        release = self._grants.begin_release(event.guard, event.op_id)
+        if release is None:
+            return None
+        call = ev.Call(event.op_id, *release, None, None, event.traceparent)
         return self._operations.start(now, call, Purpose.RELEASE)
 
     def _release_failed(self, now: float, guard: int) -> None:
         """Release a guard that no caller has: a coordinator may still hold it."""
-        if not self._close_sent:
-            self._start_release(now, ev.Release(next(self._ids), guard)).abandoned = True
+        if self._close_sent:
+            return
+        operation = self._start_release(now, ev.Release(next(self._ids), guard))
+        if operation:
+            operation.abandoned = True
 
     def _renew(self, now: float, holding: int, request: Request) -> None:
         renewal = self._operations.start_own(now, request, Purpose.RENEWAL, holding)
@@ -448,6 +452,20 @@ class Machine:
             self._emit(ev.Failed(self._close.op_id, ended))
         elif self._close:
             self._emit(ev.Answered(self._close.op_id, "close", None))
+
+    def abort(self, cause: str) -> list[ev.Effect]:
+        """End the session after an error in this program, of which the machine may be a part.
+
+        Nothing else of its state is touched: the caller reports what is lost and what failed.
+        """
+        self._effects.clear()
+        self._state = Ended(SessionEnded(cause))
+        self.is_ended = True
+        self.alarm.at = NEVER
+        effects: list[ev.Effect] = [ev.CancelStream(self._streams)]
+        if self._opened is not None:
+            effects.append(ev.Changed("ended", cause))
+        return effects
 
     def _on_ended(self, event: ev.Event) -> None:
         assert isinstance(self._state, Ended)

@@ -66,6 +66,11 @@ def token_of(grant: Message) -> int:
     return int(grant.fencing_token) if is_lock(grant) else 0
 
 
+def is_read(grant: Message) -> bool:
+    """Return whether a grant is a lock that is held for reading."""
+    return is_lock(grant) and grant.mode == types_pb2.LOCK_MODE_READ
+
+
 def keys_of(message: Message) -> list[tuple[str, ...]]:
     """Return what identifies a grant in its session: one key of a lock, one for each permit."""
     if has_field(message, "permit_ids"):

@@ -83,7 +83,8 @@ class Operation:
     def frame(self, now: float) -> session_pb2.SessionRequest:
         """Return the frame to send now."""
         self.sent_at = now
-        if self.wait_until is not None:
+        # Other requests have no such field: their limit holds only while there is no stream.
+        if self.wait_until is not None and self.kind in WAITS:
             set_seconds(self.request.wait_timeout, max(0.0, self.wait_until - now))
         frame = session_pb2.SessionRequest(op_id=self.op_id, **{self.kind: self.request})
         if self.traceparent:
@@ -192,7 +193,9 @@ class Operations:
         is_acquire = operation.kind in ACQUIRES
         if operation.purpose is Purpose.RENEWAL or not isinstance(error, Refused):
             return False
-        if operation.abandoned and operation.purpose is Purpose.CALLER:
+        is_unwanted = operation.abandoned and operation.purpose is Purpose.CALLER
+        if is_unwanted and (not operation.uncertain or error.reason == "NOT_OWNER"):
+            # What is uncertain may be held, and only its answer says so: then it is released.
             return False
         if is_acquire and operation.uncertain and error.reason == "NOT_OWNER":
             # What it acquired has been released since: this is a new attempt.

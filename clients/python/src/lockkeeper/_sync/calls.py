@@ -14,6 +14,7 @@ from lockkeeper._client_base import (
     CALL_TIMEOUT,
     RESPONSES,
     ClientBase,
+    Link,
     force_release_of,
     is_elsewhere,
     renew_of,
@@ -27,7 +28,7 @@ from lockkeeper._machine.events import Message
 from lockkeeper._options import mode_of, note_of
 from lockkeeper._sync.follow import Observer
 from lockkeeper._sync.session import Session
-from lockkeeper.errors import Error, SessionEnded
+from lockkeeper.errors import Error, SessionEnded, Unreachable
 from lockkeeper.v1 import admin_pb2, lock_pb2, types_pb2
 
 
@@ -37,7 +38,7 @@ class Calls(ClientBase):
     def _set_up(self) -> None:
         self._mutex = threading.Lock()
         self._shared: Session | None = None
-        self._channels: dict[Address, grpc.Channel] = {}
+        self._links: dict[Address, Link[grpc.Channel]] = {}
         #: The connections of observers.
         self._observing: set[grpc.Channel] = set()
 
@@ -230,7 +231,6 @@ class Calls(ClientBase):
             except Error as failure:
                 if is_elsewhere(failure):
                     error = failure
-                    self._drop_channel(address)
                     continue
                 # A refusal is an answer too: this coordinator is there.
             return self._attempt(address, method, request)
@@ -246,33 +246,50 @@ class Calls(ClientBase):
                 error = failure
                 if not is_elsewhere(error):
                     break
-                self._drop_channel(address)
         raise error
 
     def _attempt(self, address: Address, method: str, request: Message) -> Any:
-        try:
-            call = self._channel(address).unary_unary(
-                f"/lockkeeper.v1.{method}",
-                type(request).SerializeToString,
-                RESPONSES[method].FromString,
-            )
-            return call(request, timeout=CALL_TIMEOUT, metadata=self._connector.metadata())
-        except grpc.RpcError as failure:
-            raise error_of(address, failure) from None
+        metadata = self._connector.metadata()
+        with self._link(address) as link:
+            try:
+                call = link.channel.unary_unary(
+                    f"/lockkeeper.v1.{method}",
+                    type(request).SerializeToString,
+                    RESPONSES[method].FromString,
+                )
+                return call(request, timeout=CALL_TIMEOUT, metadata=metadata)
+            except grpc.RpcError as failure:
+                error = error_of(address, failure)
+            except ValueError as failure:  # The connection was closed.
+                error = Unreachable(address.text, str(failure))
+            if is_elsewhere(error):
+                self._drop(address, link)
+            raise error
 
-    def _channel(self, address: Address) -> grpc.Channel:
+    @contextlib.contextmanager
+    def _link(self, address: Address) -> Iterator[Link[grpc.Channel]]:
+        """Use the connection to a coordinator. The last call of a dropped one closes it."""
         with self._mutex:
-            channel = self._channels.get(address)
-            if channel is None:
-                channel = self._channels[address] = self._connector.channel(address)
-            return channel
+            if self._is_closed:
+                raise SessionEnded("the client is closed")
+            link = self._links.get(address)
+            if link is None:
+                link = self._links[address] = Link(self._connector.channel(address))
+            link.users += 1
+        try:
+            yield link
+        finally:
+            with self._mutex:
+                link.users -= 1
+                is_over = not link.users and self._links.get(address) is not link
+            if is_over:
+                link.channel.close()
 
-    def _drop_channel(self, address: Address) -> None:
+    def _drop(self, address: Address, link: Link[grpc.Channel]) -> None:
         """Forget a connection: the next one has the certificates of its time."""
         with self._mutex:
-            channel = self._channels.pop(address, None)
-        if channel:
-            channel.close()
+            if self._links.get(address) is link:
+                del self._links[address]
 
     @contextlib.contextmanager
     def _observing_channel(self, address: Address) -> Iterator[grpc.Channel]:

@@ -61,8 +61,8 @@ class Client(Calls):
         with self._mutex:
             self._is_closed = True
             session, self._shared = self._shared, None
-            channels = [*self._channels.values(), *self._observing]
-            self._channels.clear()
+            channels = [*(link.channel for link in self._links.values()), *self._observing]
+            self._links.clear()
         for channel in channels:
             channel.close()
         try:
@@ -279,10 +279,13 @@ class _Callbacks:
         """Run a callback. Called by the session's thread only."""
         self._queue.put((callback, argument))
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="lockkeeper-callbacks", daemon=True
-            )
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="lockkeeper-callbacks", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # At a limit. The next callback tries again; locks come first.
+                logger.exception("a callback has to wait")
+            else:
+                self._thread = thread
 
     def close(self) -> None:
         """End the thread after what was put so far."""
@@ -292,5 +295,5 @@ class _Callbacks:
         for callback, argument in iter(self._queue.get, None):
             try:
                 callback(argument)
-            except Exception:
+            except BaseException:  # Also `SystemExit`, which would end this thread only.
                 logger.exception("a callback failed")

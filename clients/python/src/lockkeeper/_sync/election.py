@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockkeeper._clock import Seconds
 from lockkeeper._election import Observed, Observing, proclaim_of
+from lockkeeper._session import Held
 from lockkeeper._sync.follow import Observer
 from lockkeeper._sync.lock import Lock
 from lockkeeper.errors import Error
@@ -72,14 +73,15 @@ class Leadership(Lock):
         super().__init__(lock._client, lock._target, lock._options, lock._defaults)
         self._value = value
 
-    def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> None:
-        super()._acquire(blocking, timeout)
+    def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> Held:
+        held = super()._acquire(blocking, timeout)
         try:
             self.proclaim(self._value)
         except BaseException:
             with contextlib.suppress(Error):
                 self.release()
             raise
+        return held
 
     @property
     def term(self) -> int:
@@ -96,6 +98,7 @@ class Leadership(Lock):
             SessionEnded: The session ended meanwhile.
 
         """
+        self._client._check_process()
         held = self._current()
         return int(held.session.call("proclaim", proclaim_of(held, value)).revision)
 

@@ -13,7 +13,7 @@ from lockkeeper import _clock
 from lockkeeper._clock import Seconds, seconds_of
 from lockkeeper._holder import HolderBase, offer_of, tokens_of
 from lockkeeper._machine.messages import renewal_of, set_seconds
-from lockkeeper._session import logger
+from lockkeeper._session import Held, logger
 from lockkeeper.errors import Error, LockLost, NotGranted
 from lockkeeper.v1 import latch_pb2, semaphore_pb2
 
@@ -53,9 +53,11 @@ class Holder(HolderBase["Client", threading.Event]):
             return False
         return True
 
-    def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> None:
+    def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> Held:
         acquisition = self._acquisition(blocking, timeout)
-        self._add(self._client._session().acquire(acquisition, self._waits))
+        held = self._client._session().acquire(acquisition, self._waits)
+        self._add(held)
+        return held
 
     def cancel(self) -> None:
         """End the waits of other threads through this object.
@@ -106,7 +108,7 @@ class Holder(HolderBase["Client", threading.Event]):
 
     def __enter__(self) -> Self:
         """Acquire it, or raise `NotGranted`."""
-        self._acquire()
+        self._entered(self._acquire())
         return self
 
     def __exit__(
@@ -115,11 +117,16 @@ class Holder(HolderBase["Client", threading.Event]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Release it. Raise `LockLost` if it was lost, in place of an error of the block."""
-        if not self._holds():
-            return  # The block has released it.
+        """Release it. Raise `LockLost` if it was lost, in place of an error of the block.
+
+        The thread may be another than that which entered the block.
+        """
+        self._client._check_process()
+        held = self._leave(error)
+        if held is None:
+            return
         try:
-            self.release()
+            held.session.release(held)
         except LockLost:
             if error is None or isinstance(error, Exception):
                 raise
@@ -161,6 +168,7 @@ class Lock(Holder):
             SessionEnded: The session ended meanwhile.
 
         """
+        self._client._check_process()
         held = self._current()
         return str((held.session.call("offer", offer_of(held, within))).ticket)
 

@@ -132,6 +132,12 @@ class Session(SessionCore):
     # --- the thread
 
     def _run(self) -> None:
+        try:
+            self._run_machine()
+        except BaseException as failure:  # Nobody else would see that the thread ends.
+            self._crash(failure)
+
+    def _run_machine(self) -> None:
         self._step(ev.Open())
         while not self.is_over:
             event = self._next_event()

@@ -15,6 +15,7 @@ from lockkeeper._client_base import (
     CALL_TIMEOUT,
     RESPONSES,
     ClientBase,
+    Link,
     force_release_of,
     is_elsewhere,
     renew_of,
@@ -28,7 +29,7 @@ from lockkeeper._machine.events import Message
 from lockkeeper._options import mode_of, note_of
 from lockkeeper.aio._follow import follow
 from lockkeeper.aio._session import Session
-from lockkeeper.errors import Error, Misconfigured, SessionEnded
+from lockkeeper.errors import Error, Misconfigured, SessionEnded, Unreachable
 from lockkeeper.v1 import admin_pb2, lock_pb2, types_pb2
 
 
@@ -38,7 +39,7 @@ class Calls(ClientBase):
     def _set_up(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._shared: Session | None = None
-        self._channels: dict[Address, grpc.aio.Channel] = {}
+        self._links: dict[Address, Link[grpc.aio.Channel]] = {}
         #: The connections of observers.
         self._observing: set[grpc.aio.Channel] = set()
 
@@ -249,7 +250,6 @@ class Calls(ClientBase):
             except Error as failure:
                 if is_elsewhere(failure):
                     error = failure
-                    await self._drop_channel(address)
                     continue
                 # A refusal is an answer too: this coordinator is there.
             return await self._attempt(address, method, request)
@@ -265,32 +265,42 @@ class Calls(ClientBase):
                 error = failure
                 if not is_elsewhere(error):
                     break
-                await self._drop_channel(address)
         raise error
 
     async def _attempt(self, address: Address, method: str, request: Message) -> Any:
+        metadata = await self._connector.aio_metadata()
+        async with self._link(address) as link:
+            try:
+                call = link.channel.unary_unary(
+                    f"/lockkeeper.v1.{method}",
+                    type(request).SerializeToString,
+                    RESPONSES[method].FromString,
+                )
+                return await call(request, timeout=CALL_TIMEOUT, metadata=metadata)
+            except grpc.RpcError as failure:
+                error = error_of(address, failure)
+            except grpc.aio.UsageError as failure:  # The connection was closed.
+                error = Unreachable(address.text, str(failure))
+            if is_elsewhere(error) and self._links.get(address) is link:
+                # The next connection has the certificates of its time.
+                del self._links[address]
+            raise error
+
+    @contextlib.asynccontextmanager
+    async def _link(self, address: Address) -> AsyncIterator[Link[grpc.aio.Channel]]:
+        """Use the connection to a coordinator. The last call of a dropped one closes it."""
+        if self._is_closed:
+            raise SessionEnded("the client is closed")
+        link = self._links.get(address)
+        if link is None:
+            link = self._links[address] = Link(self._connector.aio_channel(address))
+        link.users += 1
         try:
-            call = self._channel(address).unary_unary(
-                f"/lockkeeper.v1.{method}",
-                type(request).SerializeToString,
-                RESPONSES[method].FromString,
-            )
-            metadata = await self._connector.aio_metadata()
-            return await call(request, timeout=CALL_TIMEOUT, metadata=metadata)
-        except grpc.RpcError as failure:
-            raise error_of(address, failure) from None
-
-    def _channel(self, address: Address) -> grpc.aio.Channel:
-        channel = self._channels.get(address)
-        if channel is None:
-            channel = self._channels[address] = self._connector.aio_channel(address)
-        return channel
-
-    async def _drop_channel(self, address: Address) -> None:
-        """Forget a connection: the next one has the certificates of its time."""
-        channel = self._channels.pop(address, None)
-        if channel:
-            await channel.close()
+            yield link
+        finally:
+            link.users -= 1
+            if not link.users and self._links.get(address) is not link:
+                await link.channel.close()
 
     @contextlib.asynccontextmanager
     async def _observing_channel(self, address: Address) -> AsyncIterator[grpc.aio.Channel]:

@@ -56,8 +56,8 @@ class Client(Calls):
         self._check()
         self._is_closed = True
         session, self._shared = self._shared, None
-        channels = [*self._channels.values(), *self._observing]
-        self._channels.clear()
+        channels = [*(link.channel for link in self._links.values()), *self._observing]
+        self._links.clear()
         for channel in channels:
             await channel.close()
         if session:

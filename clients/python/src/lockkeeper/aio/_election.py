@@ -108,6 +108,7 @@ class Leadership(Lock):
             SessionEnded: The session ended meanwhile.
 
         """
+        self._client._check()
         held = self._current()
         return int((await held.session.call("proclaim", proclaim_of(held, value))).revision)
 

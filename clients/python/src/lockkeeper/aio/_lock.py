@@ -102,6 +102,7 @@ class Holder(HolderBase["Client", asyncio.Event]):
         """Acquire it, or raise `NotGranted`. The block is cancelled if it is lost."""
         held = await self._acquire()
         held.block = _Block(held)
+        self._entered(held)
         return self
 
     async def __aexit__(
@@ -110,12 +111,14 @@ class Holder(HolderBase["Client", asyncio.Event]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Release it. Raise `LockLost` if it was lost, in place of an error of the block."""
-        me = self._me()
-        if me not in self._guards:
-            return  # The block has released it.
+        """Release it. Raise `LockLost` if it was lost, in place of an error of the block.
+
+        The task may be another than that which entered the block.
+        """
         self._client._check()
-        held = self._take_of(me)
+        held = self._leave(error)
+        if held is None:
+            return
         is_ours = held.block is not None and held.block.leave(kind)
         try:
             await held.session.release(held)
@@ -149,8 +152,8 @@ class _Block:
     def leave(self, kind: type[BaseException] | None) -> bool:
         """Leave the block. Return whether it ends because of this object's cancellation."""
         self._is_left = True
-        if not self._is_cancelled:
-            return False
+        if not self._is_cancelled or asyncio.current_task() is not self._task:
+            return False  # What another task is cancelled for is not this object's.
         others = 0
         if hasattr(self._task, "uncancel"):
             others = self._task.uncancel() - self._cancelling
@@ -189,6 +192,7 @@ class Lock(Holder):
             SessionEnded: The session ended meanwhile.
 
         """
+        self._client._check()
         held = self._current()
         return str((await held.session.call("offer", offer_of(held, within))).ticket)
 

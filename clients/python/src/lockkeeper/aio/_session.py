@@ -104,7 +104,11 @@ class Session(SessionCore):
     # --- the machine
 
     def _advance(self, event: ev.Event) -> None:
-        self._step(event)
+        try:
+            self._step(event)
+        except Exception as failure:
+            # Not for the caller, which may be a timer, or take it for the end of the stream.
+            self._crash(failure)
         wake_at = self._machine.alarm.at
         # A timer that wakes in time is set again then.
         if not self._timer_at <= wake_at < NEVER:
@@ -144,7 +148,10 @@ class Session(SessionCore):
     # --- a stream
 
     async def _carry(self, number: int, address: Address, frames: _Frames) -> None:
-        """Connect, send and read frames until the stream ends, and report its end."""
+        """Connect, send and read frames until the stream ends, and report its end.
+
+        That is also what an error of a callback for tokens is: the next attempt may do without.
+        """
         error: Error | None = None
         try:
             await self._read(number, address, frames)

@@ -138,7 +138,7 @@ public final class LockkeeperBuilder {
 
     /**
      * Sets where listeners, futures and token callbacks run. By default they run on threads of the
-     * client, which end when they are idle.
+     * client, which end when they are idle. What the executor rejects runs on a thread of its own.
      *
      * @param executor the executor; {@link Lockkeeper#close} does not shut it down
      * @return this builder
@@ -170,7 +170,7 @@ public final class LockkeeperBuilder {
             throw new MisconfiguredException("endpoints: must not be empty");
         }
         ThreadPoolExecutor own = executor == null ? threads() : null;
-        Executor used = own == null ? executor : own;
+        Executor used = own == null ? new Callbacks(executor) : own;
         Token credentials = token == null ? null : new Token(token, used);
         Connector connector =
                 new Connector(

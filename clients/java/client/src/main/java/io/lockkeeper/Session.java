@@ -343,16 +343,26 @@ final class Session {
         listener.on(notice, executor);
     }
 
-    /** Everything fails because of the bug. */
+    /** Everything fails because of the bug, and what fails meanwhile spares the rest. */
     private void crash() {
-        pending.values().forEach(it -> it.call.fail(bug));
-        pending.clear();
-        for (Held held : guards.values()) {
-            held.onLost(new Loss("", LossReason.UNSPECIFIED, 0, bug.describe()));
+        // First, because the coordinator renews what is held as long as there is a stream.
+        Link last = link;
+        link = null;
+        if (last != null) {
+            attempt(last::close);
         }
+        pending.values().forEach(it -> attempt(() -> it.call.fail(bug)));
+        pending.clear();
+        Loss loss = new Loss("", LossReason.UNSPECIFIED, 0, bug.describe());
+        guards.values().forEach(it -> attempt(() -> it.onLost(loss)));
         guards.clear();
-        if (link != null) {
-            link.close();
+    }
+
+    private static void attempt(Runnable step) {
+        try {
+            step.run();
+        } catch (RuntimeException | Error thrown) {
+            LOGGER.log(Level.ERROR, "the end of a session failed in part", thrown);
         }
     }
 }

@@ -5,6 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
+import io.grpc.MethodDescriptor;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -13,7 +19,11 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -252,6 +262,124 @@ final class FailureTest {
             assertEquals(LossReason.UNSPECIFIED, loss.reason());
             assertThrows(LockLostException.class, grant::close);
             client.acquire("forgotten").close();
+        }
+    }
+
+    /** Runs tasks on threads of their own, until it is told to reject them. */
+    private static final class Moody implements Executor {
+        private volatile boolean rejects;
+
+        @Override
+        public void execute(Runnable task) {
+            if (rejects) {
+                throw new RejectedExecutionException("full");
+            }
+            new Thread(task).start();
+        }
+    }
+
+    private static CompletableFuture<Grant> acquiring(Lockkeeper client, String name) {
+        CompletableFuture<Grant> outcome = new CompletableFuture<>();
+        Runnable task =
+                () -> {
+                    try {
+                        outcome.complete(client.acquire(name));
+                    } catch (InterruptedException | RuntimeException failed) {
+                        outcome.completeExceptionally(failed);
+                    }
+                };
+        new Thread(task).start();
+        return outcome;
+    }
+
+    private static void awaitWaiters(Lockkeeper client, String name, int count)
+            throws InterruptedException {
+        while (client.withoutSession().describe(name).getWaiterCount() < count) {
+            Thread.sleep(10);
+        }
+    }
+
+    @Test
+    void anExecutorThatRejectsCallbacksDoesNotEndTheSession() throws Exception {
+        Moody executor = new Moody();
+        try (Coordinator coordinator = Coordinator.start();
+                Lockkeeper other = Lockkeeper.connect(coordinator.url());
+                Lockkeeper client =
+                        Lockkeeper.builder()
+                                .endpoints(coordinator.url())
+                                .executor(executor)
+                                .connect()) {
+            Grant lost = client.acquire("a");
+            CompletableFuture<Loss> heard = new CompletableFuture<>();
+            lost.onLost(heard::complete);
+            Grant busy = other.acquire("b");
+            CompletableFuture<Grant> waiting = acquiring(client, "b");
+            awaitWaiters(other, "b", 1);
+            executor.rejects = true;
+            coordinator.forceRelease("a", "maintenance");
+            Loss loss = heard.get(20, TimeUnit.SECONDS);
+            assertEquals(LossReason.FORCE_RELEASED, loss.reason());
+            busy.close();
+            waiting.get(20, TimeUnit.SECONDS).close();
+            client.acquireAsync("a", AcquireOptions.defaults()).get(20, TimeUnit.SECONDS).close();
+        }
+    }
+
+    /** Throws when a frame is sent, once it is told to. */
+    private static final class Broken implements ClientInterceptor {
+        private volatile boolean throwsNow;
+
+        @Override
+        public <I, O> ClientCall<I, O> interceptCall(
+                MethodDescriptor<I, O> method, CallOptions options, Channel next) {
+            return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
+                @Override
+                public void sendMessage(I message) {
+                    if (throwsNow) {
+                        throw new IllegalStateException("a bug");
+                    }
+                    super.sendMessage(message);
+                }
+            };
+        }
+    }
+
+    private static void assertSessionEnds(CompletableFuture<?> outcome) {
+        var failed =
+                assertThrows(ExecutionException.class, () -> outcome.get(20, TimeUnit.SECONDS));
+        assertEquals(SessionEndedException.class, failed.getCause().getClass());
+    }
+
+    @Test
+    void aBugEndsAllCallsAndTheStream() throws Exception {
+        Moody executor = new Moody();
+        Broken bug = new Broken();
+        try (Coordinator coordinator = Coordinator.start();
+                Lockkeeper other = Lockkeeper.connect(coordinator.url())) {
+            Lockkeeper client =
+                    Lockkeeper.builder()
+                            .endpoints(coordinator.url())
+                            .executor(executor)
+                            .intercept(bug)
+                            .lease(Duration.ofSeconds(2))
+                            .connect();
+            Grant held = client.acquire("a");
+            try (Grant busy = other.acquire("b")) {
+                var first = client.acquireAsync("b", AcquireOptions.defaults());
+                CompletableFuture<Grant> second = acquiring(client, "b");
+                awaitWaiters(other, "b", 2);
+                executor.rejects = true;
+                bug.throwsNow = true;
+                assertThrows(SessionEndedException.class, () -> client.acquire("c"));
+                assertSessionEnds(first);
+                assertSessionEnds(second);
+                Loss loss = held.lost().toCompletableFuture().get(20, TimeUnit.SECONDS);
+                assertEquals(LossReason.UNSPECIFIED, loss.reason());
+                assertFalse(busy.isLost());
+            }
+            // Nobody renews what nobody holds.
+            AcquireOptions patient = AcquireOptions.defaults().waitLimit(Duration.ofSeconds(20));
+            other.acquire("a", patient).close();
         }
     }
 

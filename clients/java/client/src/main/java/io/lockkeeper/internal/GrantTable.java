@@ -51,15 +51,13 @@ final class GrantTable {
         Guard guard = new Guard(outbox.newId(), op, holdings);
         guards.put(guard.id, guard);
         for (Holding holding : holdings) {
-            Entry entry = add(guard, holding);
-            long until = sentAt + holding.validFor();
+            boolean isStale = now - sentAt > holding.validFor() / 3;
+            Entry entry = add(guard, holding, isStale, sentAt, now);
             entry.renewAt = renewAt(holding, sentAt);
-            if (now - sentAt > holding.validFor() / 3) {
+            if (isStale) {
                 guard.unconfirmed.add(entry);
                 entry.renewAt = now;
-                until = after(now, holding.lease());
             }
-            entry.validUntil = Math.max(entry.validUntil, until);
         }
         undelivered.put(op, guard);
         deliver(guard);
@@ -68,14 +66,26 @@ final class GrantTable {
         }
     }
 
-    private Entry add(Guard guard, Holding holding) {
+    private Entry add(Guard guard, Holding holding, boolean isStale, long sentAt, long now) {
+        long until = sentAt + holding.validFor();
         Entry entry = find(holding);
+        // What is being released is not extended: it is a new grant, or one that ends as the old.
+        if (entry != null && entry.guards.isEmpty()) {
+            remove(entry);
+            entry = null;
+        }
         if (entry == null) {
             entry = new Entry(outbox.newId(), holding);
+            // A renewal has to say more; until then there is no guard to read the assumption.
+            entry.validUntil = isStale ? after(now, holding.lease()) : until;
             entries.put(entry.id, entry);
             for (String key : holding.keys()) {
                 byKey.put(key, entry);
             }
+        } else if (until > entry.validUntil
+                || !isStale && (entry.isAssumed() || entry.holding.isOlderThan(holding))) {
+            // Neither an assumption nor an older grant lends its end.
+            entry.validUntil = until;
         }
         if (entry.holding.fencingToken() != holding.fencingToken()) {
             entry.asked = null;
@@ -168,13 +178,13 @@ final class GrantTable {
     /** Takes over the result of a renewal, or of a resume, that was sent at {@code sentAt}. */
     void renewed(Holding holding, long sentAt, long now) {
         Entry entry = find(holding);
-        if (entry == null) {
+        if (entry == null || holding.isOlderThan(entry.holding)) {
             return;
         }
         long until = sentAt + holding.validFor();
         entry.holding = holding;
         entry.renewAt = renewAt(holding, sentAt);
-        if (until > now && (entry.isAwaited() || until > entry.validUntil)) {
+        if (until > now && (entry.isAssumed() || until > entry.validUntil)) {
             entry.validUntil = until;
         }
         for (Guard guard : entry.guards) {
@@ -312,23 +322,46 @@ final class GrantTable {
             return;
         }
         undelivered.remove(guard.op);
-        boolean isHeldAnew = false;
+        List<Holding> left = guard.holdings;
+        if (guard.loss != null) {
+            answer(op, guard.loss);
+            left = leftOf(guard);
+        }
         for (Entry entry : guard.entries) {
-            isHeldAnew |= !entries.containsKey(entry.id) && find(entry.holding) != null;
             entry.guards.remove(guard);
             if (entry.guards.isEmpty()) {
                 timers.remove(entry.id);
             }
         }
-        if (guard.loss != null) {
-            answer(op, guard.loss);
-            // The same owner may hold the lock anew; a release would take that grant.
-            if (isHeldAnew) {
-                return;
+        if (!left.isEmpty()) {
+            releases.put(guard.id, new PendingRelease(guard, guard.loss != null ? -1 : op));
+            operations.start(Purpose.RELEASE, guard.id, Holding.release(left), now);
+        }
+    }
+
+    /**
+     * What a lost guard may still hold. Not a lock that its owner holds anew: a release would take
+     * that.
+     */
+    private List<Holding> leftOf(Guard guard) {
+        List<Holding> left = new ArrayList<>();
+        for (int at = 0; at < guard.entries.size(); at++) {
+            if (!isHeldAnew(guard.entries.get(at))) {
+                left.add(guard.holdings.get(at));
             }
         }
-        releases.put(guard.id, new PendingRelease(guard, guard.loss != null ? -1 : op));
-        operations.start(Purpose.RELEASE, guard.id, guard.release(), now);
+        return left;
+    }
+
+    /**
+     * Whether a lock was lost, and its owner has a newer grant. With the same token it is a further
+     * hold of the grant, but of a reader that is unknown: the token is the last writer's.
+     */
+    private boolean isHeldAnew(Entry lost) {
+        Entry current = find(lost.holding);
+        return current != null
+                && current != lost
+                && (lost.holding.isRead() || lost.holding.isOlderThan(current.holding));
     }
 
     /** A release has ended; {@code failure} is null if it has taken effect. */

@@ -1,6 +1,5 @@
 package io.lockkeeper.internal;
 
-import io.lockkeeper.v1.SessionRequest;
 import io.lockkeeper.v1.YieldRequested;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -25,10 +24,6 @@ final class Guard {
         this.id = id;
         this.op = op;
         this.holdings = holdings;
-    }
-
-    SessionRequest release() {
-        return Holding.release(holdings);
     }
 
     long validUntil() {
@@ -61,8 +56,10 @@ final class Guard {
             this.holding = holding;
         }
 
-        boolean isAwaited() {
-            return guards.stream().anyMatch(it -> it.unconfirmed.contains(this));
+        /** Whether its end is an assumption: all its guards wait for a renewal to confirm it. */
+        boolean isAssumed() {
+            return !guards.isEmpty()
+                    && guards.stream().allMatch(it -> it.unconfirmed.contains(this));
         }
     }
 }

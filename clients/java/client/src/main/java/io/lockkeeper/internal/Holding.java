@@ -98,6 +98,10 @@ public record Holding(Grant lock, PermitGrant permits) {
                 && Long.compareUnsigned(fencingToken(), other.fencingToken()) < 0;
     }
 
+    boolean isRead() {
+        return lock != null && lock.getMode() == LockMode.LOCK_MODE_READ;
+    }
+
     /** The request that renews it, for a lease or its former one. */
     SessionRequest renewal(Duration lease) {
         SessionRequest.Builder frame = SessionRequest.newBuilder();

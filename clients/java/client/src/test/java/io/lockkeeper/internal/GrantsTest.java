@@ -11,6 +11,7 @@ import io.lockkeeper.v1.GrantedAll;
 import io.lockkeeper.v1.LostReason;
 import io.lockkeeper.v1.PermitGrant;
 import io.lockkeeper.v1.PermitsLost;
+import io.lockkeeper.v1.Pong;
 import io.lockkeeper.v1.ReleaseAllResponse;
 import io.lockkeeper.v1.ReleaseResponse;
 import io.lockkeeper.v1.ReleasedLock;
@@ -144,6 +145,123 @@ final class GrantsTest {
         assertTrue(bench.sent().hasRelease());
     }
 
+    /** Lets every renewal fail until nothing is left; returns when the loss is reported. */
+    private static long lostWithoutRenewals(Bench bench) {
+        while (bench.all(Effect.Lost.class).isEmpty()) {
+            for (Effect.Send send : bench.all(Effect.Send.class)) {
+                if (send.frame().hasRenew()) {
+                    bench.frame(send.frame().getOpId(), Bench.failed(14, "STORE_UNAVAILABLE"));
+                } else if (send.frame().hasPing()) {
+                    bench.frame(0, SessionResponse.newBuilder().setPong(Pong.getDefaultInstance()));
+                }
+            }
+            if (bench.all(Effect.Lost.class).isEmpty()) {
+                bench.take();
+                bench.until(bench.wakeAt());
+            }
+        }
+        return bench.now;
+    }
+
+    @Test
+    void whatIsHeldIsNotExtendedByAnAssumption() {
+        Bench bench = Bench.open();
+        bench.held("a");
+        bench.now = 5_000;
+        long op = bench.acquire("a");
+        bench.now = 16_000;
+        bench.frame(op, Bench.granted("a", "o", Bench.TOKEN));
+        bench.none(Effect.Granted.class);
+        // What is certain counts from the second request.
+        assertEquals(5_000 + Bench.LEASE, lostWithoutRenewals(bench));
+    }
+
+    @Test
+    void anAssumptionIsNotLentToAnotherGuard() {
+        Bench bench = Bench.open();
+        long late = bench.acquire("a");
+        bench.now = 15_000;
+        long early = bench.acquire("a");
+        bench.now = 16_000;
+        bench.frame(late, Bench.granted("a", "o", Bench.TOKEN));
+        bench.none(Effect.Granted.class);
+        bench.frame(early, Bench.granted("a", "o", Bench.TOKEN));
+        long validUntil = bench.one(Effect.Granted.class).validUntil();
+        assertEquals((15_000 + Bench.LEASE) * 1_000_000, validUntil);
+    }
+
+    @Test
+    void theConfirmationOfAnotherGuardDoesNotShortenWhatIsHeld() {
+        Bench bench = Bench.open();
+        long guard = bench.held("a");
+        bench.take();
+        bench.now = 1_000;
+        long op = bench.acquire("a");
+        bench.now = 12_000;
+        bench.frame(op, Bench.granted("a", "o", Bench.TOKEN));
+        List<SessionRequest> sent = bench.allSent();
+        SessionRequest renewal =
+                sent.stream().filter(SessionRequest::hasRenew).findFirst().orElseThrow();
+        Grant.Builder shorter = Bench.grant("a", "o", Bench.TOKEN).setValidFor(Bench.millis(9_000));
+        bench.frame(renewal.getOpId(), Bench.renewed(shorter));
+        bench.one(Effect.Granted.class);
+        Effect.Valid valid =
+                bench.all(Effect.Valid.class).stream()
+                        .filter(it -> it.guard() == guard)
+                        .findFirst()
+                        .orElseThrow();
+        assertEquals((1_000 + Bench.LEASE) * 1_000_000, valid.validUntil());
+    }
+
+    private static SessionResponse.Builder grantedBriefly(long token) {
+        Grant.Builder grant = Bench.grant("a", "o", token).setWatched(false);
+        return SessionResponse.newBuilder().setGranted(grant.setValidFor(Bench.millis(1_000)));
+    }
+
+    @Test
+    void aReleaseDoesNotLendItsValidityToANewGrant() {
+        Bench bench = Bench.open();
+        bench.release(bench.held("a"));
+        bench.frame(bench.sent().getOpId(), Bench.failed(14, "OUTCOME_UNKNOWN"));
+        bench.now = 100;
+        long op = bench.acquire("a");
+        bench.frame(op, grantedBriefly(Bench.TOKEN + 1));
+        long validUntil = bench.one(Effect.Granted.class).validUntil();
+        assertEquals(1_100_000_000L, validUntil);
+        bench.take();
+        // The answer to the release is about the old grant.
+        bench.until(150);
+        bench.frame(bench.sent().getOpId(), released());
+        bench.until(1_100);
+        assertEquals(Bench.TOKEN + 1, bench.one(Effect.Lost.class).loss().fencingToken());
+    }
+
+    @Test
+    void anOlderGrantDoesNotLendItsValidityToANewerOne() {
+        Bench bench = Bench.open();
+        bench.held("a");
+        long op = bench.acquire("a");
+        bench.frame(op, grantedBriefly(Bench.TOKEN + 1));
+        assertEquals(1_000_000_000L, bench.one(Effect.Granted.class).validUntil());
+    }
+
+    @Test
+    void aRenewalOfAnOlderGrantDoesNotExtendTheNewOne() {
+        Bench bench = Bench.open();
+        bench.held("a");
+        bench.until(Bench.RENEW);
+        long renewal = bench.allSent().stream().reduce((a, b) -> b).orElseThrow().getOpId();
+        bench.frame(0, lost("a", Bench.TOKEN, LostReason.LOST_REASON_EXPIRED));
+        bench.take();
+        long op = bench.acquire("a");
+        bench.frame(op, grantedBriefly(Bench.TOKEN + 1));
+        bench.take();
+        bench.frame(renewal, renewed());
+        bench.none(Effect.Valid.class);
+        bench.until(Bench.RENEW + 1_000);
+        assertEquals(Bench.TOKEN + 1, bench.one(Effect.Lost.class).loss().fencingToken());
+    }
+
     @Test
     void aRenewalThatFailsIsRepeatedAndOnlyTimeDecides() {
         Bench bench = Bench.open();
@@ -256,6 +374,36 @@ final class GrantsTest {
         bench.take();
         bench.release(guard);
         bench.none(Effect.Send.class);
+    }
+
+    @Test
+    void theReleaseOfALostGrantThatIsHeldOnceMoreIsSent() {
+        Bench bench = Bench.open();
+        long guard = bench.held("a");
+        bench.frame(0, lost("a", Bench.TOKEN, LostReason.LOST_REASON_EXPIRED));
+        // The token is the same: the coordinator has not lost it, and counts both.
+        bench.held("a");
+        bench.release(guard);
+        assertTrue(bench.sent().hasRelease());
+    }
+
+    @Test
+    void theReleaseOfSeveralLocksLeavesOnlyThoseThatAreHeldAnew() {
+        Bench bench = Bench.open();
+        long op = bench.start(Bench.acquireAllOf("a", "b"), Timers.NEVER);
+        GrantedAll.Builder all = GrantedAll.newBuilder();
+        all.addGrants(Bench.grant("a", "o", 1)).addGrants(Bench.grant("b", "o", 2));
+        bench.frame(op, SessionResponse.newBuilder().setGrantedAll(all));
+        long guard = bench.one(Effect.Granted.class).guard();
+        bench.frame(0, lost("a", 1, LostReason.LOST_REASON_EXPIRED));
+        bench.take();
+        bench.held("a");
+        bench.release(guard);
+        SessionRequest release = bench.sent();
+        assertEquals("b", release.getRelease().getName());
+        bench.frame(release.getOpId(), released());
+        List<Grant> named = bench.resume().getResume().getGrantsList();
+        assertEquals(List.of("a"), named.stream().map(Grant::getName).toList());
     }
 
     @Test
