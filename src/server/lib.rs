@@ -22,6 +22,7 @@ mod security;
 mod session_rights;
 mod sizing;
 pub mod telemetry;
+mod unread;
 mod wiring;
 
 pub use layers::coordinator_config;

@@ -21,7 +21,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service as _;
 use tracing::debug;
 
-use crate::admission::{Admission, Admitted};
+use crate::{
+    admission::{Admission, Admitted},
+    unread::closed_if_unread,
+};
 
 /// Connections from one address.
 const PER_PEER_MAX: usize = 32;
@@ -87,7 +90,7 @@ async fn connection(
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(closed_if_unread(stream)), answer);
     tokio::pin!(serving);
     let served: Result<(), hyper::Error> = tokio::select! {
         served = &mut serving => served,

@@ -205,9 +205,36 @@ impl Health for HealthService {
 impl Watched {
     fn set(&self, seen: Seen) {
         self.seen.send_if_modified(|before| {
+            // A drain does not end. What was looked at before it may come after it.
+            let seen = Seen {
+                is_draining: seen.is_draining || before.is_draining,
+                ..seen
+            };
             let is_new = *before != seen;
             *before = seen;
             is_new
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_began_before_a_drain_does_not_end_it() {
+        let watched = Watched {
+            seen: watch::Sender::new(Seen::default()),
+            is_kept: AtomicBool::new(false),
+        };
+        for is_draining in [false, true, false] {
+            let store_answers = true;
+            watched.set(Seen {
+                is_draining,
+                store_answers,
+            });
+        }
+        let seen = *watched.seen.borrow();
+        assert_eq!(Followed::Store.status(seen), ServingStatus::NotServing);
     }
 }

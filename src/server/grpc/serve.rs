@@ -20,6 +20,7 @@ use tower::{Layer, ServiceExt as _};
 use tracing::debug;
 
 use super::{Config, Layers, coalesced_writes::CoalescedWrites, listen::Connection};
+use crate::unread::closed_if_unread;
 
 /// The least that hyper takes for the size of its buffers.
 const BUFFER_MIN: usize = 8 * 1024;
@@ -122,7 +123,7 @@ impl Http1 {
             .timer(TokioTimer::new())
             .header_read_timeout(self.idle_for)
             .max_buf_size(self.header_bytes)
-            .serve_connection(TokioIo::new(connection), answer);
+            .serve_connection(TokioIo::new(closed_if_unread(connection)), answer);
         // Stopped or aged.
         let ended = async {
             match self.age_max {

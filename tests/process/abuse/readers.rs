@@ -1,9 +1,10 @@
 //! Clients that ask and do not read the answers.
 
-use std::time::Duration;
+use std::{io::ErrorKind, time::Duration};
 
 use lockkeeper_api::pb::{self, session_request::Request};
 use lockkeeper_testkit::frames::{DATA, END_HEADERS, END_STREAM, Flood, HEADERS, Raw, call, frame};
+use tokio::{io::AsyncWriteExt as _, net::TcpSocket, time::timeout};
 
 use super::{MIB, Scene};
 use crate::{
@@ -95,5 +96,24 @@ async fn waits_whose_news_nobody_reads_end_with_their_connection() {
     assert!(holder.release("contended", "a").await.unwrap().released);
     let next = holder.try_acquire("contended", "b", Duration::from_secs(1));
     assert!(next.await.unwrap().acquired);
+    scene.end(GROWN_MAX).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_of_http_1_whose_answers_nobody_reads_is_closed() {
+    let scene = Scene::begin().await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(scene.coordinator.address()).await.unwrap();
+    let asked = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
+    // Until the server reads no more, because nobody reads what it has written.
+    while let Ok(sent) = timeout(secs(1), stream.write_all(&asked)).await {
+        sent.unwrap();
+    }
+    eventually("it is closed", || async {
+        let sent = stream.try_write(b"G");
+        sent.is_err_and(|error| error.kind() != ErrorKind::WouldBlock)
+    })
+    .await;
     scene.end(GROWN_MAX).await;
 }
