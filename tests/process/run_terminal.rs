@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     coordinator::{Coordinator, Settings},
-    steps::until_waiting,
+    steps::{lockkeeper, millis, secs, until_waiting},
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -169,6 +169,39 @@ async fn a_script_has_the_terminal_again_after_the_command() {
     terminal.send("b\n").await;
     terminal.until("two b").await;
     assert!(terminal.ended().await.success());
+}
+
+#[tokio::test]
+async fn a_terminal_that_stops_who_writes_stops_the_command_only() {
+    const LEASE: Duration = secs(3);
+    let coordinator = coordinator().await;
+    let mut shell = Terminal::shell(&coordinator);
+    shell.until("prompt> ").await;
+    shell.send("stty tostop\n").await;
+    shell.until("prompt> ").await;
+    // Of the command no signal is blocked.
+    let run = "\"$LOCKKEEPER\" run masks -- grep SigBlk /proc/self/status\n";
+    shell.send(run).await;
+    shell.until("0000000000000000").await;
+    shell.until("prompt> ").await;
+    let script = "'echo run-$((1 + 1)); read x; echo got-$x'";
+    let run = format!("\"$LOCKKEEPER\" run orders --lease 3s -- sh -c {script}\n");
+    shell.send(&run).await;
+    // It may write, so it has the foreground, and messages are written in the background.
+    shell.until("run-2").await;
+    let arguments = ["yield", "orders", "--reason", "a fix waits"];
+    let asked = lockkeeper(&coordinator, &arguments).output().await.unwrap();
+    assert!(asked.status.success(), "{asked:?}");
+    shell.until("a fix waits").await;
+    // Only renewals keep the lock for so long.
+    tokio::time::sleep(LEASE + millis(500)).await;
+    let seen = coordinator.client().await.describe("orders").await;
+    assert_eq!(seen.holders.len(), 1);
+    shell.send("abc\n").await;
+    shell.until("got-abc").await;
+    shell.until("prompt> ").await;
+    shell.send("exit 5\n").await;
+    assert_eq!(shell.ended().await.code(), Some(5));
 }
 
 #[tokio::test]

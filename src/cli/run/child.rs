@@ -16,7 +16,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::terminal::Terminal;
+use super::terminal::{Terminal, with_stops};
 use crate::{exit, failure::Failure};
 
 /// How often a command that wants the terminal looks for it: a shell does not say that it has put
@@ -59,18 +59,15 @@ impl Child {
         let terminal = Terminal::open();
         let changes = unix::signal(SignalKind::child())
             .map_err(|error| Failure::local(exit::INTERNAL, error.to_string()))?;
-        let process = Command::new(program)
-            .args(arguments)
-            .envs(environment)
-            .process_group(0)
-            .spawn()
-            .map_err(|error| {
-                let code = match error.kind() {
-                    io::ErrorKind::NotFound => exit::COMMAND_NOT_FOUND,
-                    _ => exit::CANNOT_EXECUTE,
-                };
-                Failure::local(code, format!("{}: {error}", program.display()))
-            })?;
+        let mut started = Command::new(program);
+        started.args(arguments).envs(environment).process_group(0);
+        let process = with_stops(|| started.spawn()).map_err(|error| {
+            let code = match error.kind() {
+                io::ErrorKind::NotFound => exit::COMMAND_NOT_FOUND,
+                _ => exit::CANNOT_EXECUTE,
+            };
+            Failure::local(code, format!("{}: {error}", program.display()))
+        })?;
         let id = process.id().expect("not waited for yet");
         let group = Pid::from_raw(i32::try_from(id).expect("process ids are small"));
         let child = Self {

@@ -20,11 +20,13 @@ use self::{
     machine::{Action, Machine, Plan},
     signals::Signals,
     target::RunTarget,
+    terminal::block_stops,
 };
 use super::{args::RunArgs, exit, output};
 
 /// Returns the exit code of the process.
 pub(super) async fn run(args: RunArgs) -> u8 {
+    block_stops();
     let signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {

@@ -4,7 +4,7 @@ use std::fs::File;
 
 use nix::{
     sys::{
-        signal::{SigSet, Signal},
+        signal::{SigSet, Signal, raise},
         termios::{SetArg, Termios, tcgetattr, tcsetattr},
     },
     unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp},
@@ -17,6 +17,24 @@ pub(super) struct Terminal {
     modes: Option<Termios>,
 }
 
+/// Else the terminal stops this process, and with it the renewals, when it takes the terminal back
+/// or writes a message while the command is in the foreground. The terminal looks at the thread
+/// that writes, so this comes before any other thread is started: they inherit it.
+pub(super) fn block_stops() {
+    let _ = SigSet::from(Signal::SIGTTOU).thread_block();
+}
+
+/// Starts a program that the terminal can stop as any other: it would inherit what is blocked.
+pub(super) fn with_stops<T>(start: impl FnOnce() -> T) -> T {
+    let stops = SigSet::from(Signal::SIGTTOU);
+    // Drops a stop that came while it was blocked, and would stop this process now.
+    let _ = raise(Signal::SIGCONT);
+    let _ = stops.thread_unblock();
+    let started = start();
+    let _ = stops.thread_block();
+    started
+}
+
 // === impl Terminal ===
 
 impl Terminal {
@@ -27,9 +45,6 @@ impl Terminal {
             .write(true)
             .open("/dev/tty")
             .ok()?;
-        // Else the terminal stops this process, and with it the renewals, when it takes the
-        // terminal back or writes a message while the command is in the foreground.
-        SigSet::from(Signal::SIGTTOU).thread_block().ok()?;
         Some(Self {
             own_group: getpgrp(),
             modes: tcgetattr(&device).ok(),

@@ -348,13 +348,13 @@ impl Machine {
 
     /// A grant is lost, or will be before it can be renewed.
     pub(super) fn stop(&mut self, now: Instant, what: &str, why: &str) {
-        match self.phase {
+        let kill_at = match (self.timing, self.valid_until) {
+            (Some(timing), Some(until)) => timing.kill_at(now, until),
+            _ => now,
+        };
+        match &mut self.phase {
             Phase::Running { .. } => {
                 let message = format!("lost {what}: {why}; stopping the command");
-                let kill_at = match (self.timing, self.valid_until) {
-                    (Some(timing), Some(until)) => timing.kill_at(now, until),
-                    _ => now,
-                };
                 self.phase = Phase::Stopping {
                     kill_at: Some(kill_at),
                     exit: Exited::NotYet,
@@ -368,6 +368,10 @@ impl Machine {
                 self.say(format!("lost {what}: {why}; the command was not started"));
                 self.close(exit::LOST);
             }
+            // A later loss may leave less time, as to another owner, but never more.
+            Phase::Stopping {
+                kill_at: Some(at), ..
+            } => *at = kill_at.min(*at),
             _ => {}
         }
     }

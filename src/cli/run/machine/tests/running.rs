@@ -124,20 +124,56 @@ fn loss_means_term_and_then_kill() {
     story.expect_close_and_exit(exit::LOST);
 }
 
+/// Another owner has what was lost.
+fn lost_to_another(reason: LostReason) -> Input {
+    Input::Lost(Some(Error::Lost {
+        name: NAME.to_owned(),
+        reason,
+        detail: String::new(),
+    }))
+}
+
 #[test]
 fn what_another_owner_holds_by_now_is_killed_at_once() {
     for reason in [LostReason::TakenOver, LostReason::HandedOver] {
         let mut story = Story::running(plan());
         story.advance(10.0);
-        story.on(Input::Lost(Some(Error::Lost {
-            name: NAME.to_owned(),
-            reason,
-            detail: String::new(),
-        })));
+        story.on(lost_to_another(reason));
         story.expect_signals(&[SIGTERM, SIGCONT]);
         story.advance(0.0);
         story.expect_signals(&[SIGKILL]);
     }
+}
+
+#[test]
+fn what_another_owner_gets_after_term_is_killed_at_once() {
+    for reason in [LostReason::TakenOver, LostReason::HandedOver] {
+        let mut story = Story::running(plan());
+        story.advance(21.0);
+        story.expect_signals(&[SIGTERM, SIGCONT]);
+        story.on(lost_to_another(reason));
+        story.expect_signals(&[]);
+        story.advance(0.0);
+        story.expect_signals(&[SIGKILL]);
+        story.on(lost_to_another(reason));
+        story.advance(10.0);
+        story.expect_signals(&[]);
+    }
+}
+
+#[test]
+fn a_loss_after_term_does_not_delay_kill() {
+    let mut story = Story::running(plan());
+    story.advance(21.0);
+    story.expect_signals(&[SIGTERM, SIGCONT]);
+    story.pass(1.0);
+    story.renewed(29.0);
+    story.on(Input::Lost(Some(lost())));
+    story.expect_signals(&[]);
+    story.advance(3.9);
+    story.expect_signals(&[]);
+    story.advance(0.1);
+    story.expect_signals(&[SIGKILL]);
 }
 
 #[test]
