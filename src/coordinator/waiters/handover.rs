@@ -316,6 +316,7 @@ impl Waiters {
         }
         let (sent, handed_over) = oneshot::channel();
         own_releases.offer = Some(Offer {
+            to: goal,
             mode: last.mode,
             owner: last.owner.clone(),
             field: last.field.map(Arc::clone),
@@ -373,6 +374,7 @@ impl QueueTicket {
             field,
             serial,
             handed_over,
+            ..
         } = self.offered()?;
         let Waiter {
             name, owner: next, ..
@@ -412,9 +414,9 @@ impl QueueTicket {
         Some(acquired)
     }
 
-    fn offered(&self) -> Option<Offer> {
+    pub(super) fn offered(&self) -> Option<Offer> {
         let mut state = self.waiters.state.lock();
         let channel = state.channels.get_mut(&self.channel)?;
-        channel.own_releases.take_offer()
+        channel.own_releases.take_offer(self.waiter.goal)
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_store::script::{CallError, Mode, Released};
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::types::Owner;
+use crate::types::{Goal, Owner};
 
 /// Maximum of consecutive releases handed on here. The next one is only published, so that waiters
 /// elsewhere get the lock.
@@ -38,6 +38,8 @@ pub(crate) struct OwnReleases {
 /// The last hold of a lock, about to be released.
 #[derive(Debug)]
 pub(crate) struct Offer {
+    /// The line to whose head it is offered. Others on the channel may try meanwhile.
+    pub(crate) to: Goal,
     pub(crate) mode: Mode,
     pub(crate) owner: Owner,
     /// The field that names the grant, if one does.
@@ -66,9 +68,9 @@ impl OwnReleases {
         others_can_wait && self.offer.is_none()
     }
 
-    /// Takes the offered release for the head.
-    pub(crate) fn take_offer(&mut self) -> Option<Offer> {
-        let offer = self.offer.take()?;
+    /// Takes the release that is offered to the head of this line.
+    pub(crate) fn take_offer(&mut self, line: Goal) -> Option<Offer> {
+        let offer = self.offer.take_if(|offer| offer.to == line)?;
         self.one_more();
         Some(offer)
     }

@@ -360,8 +360,9 @@ func (m *Machine) releaseLeft(guard *Guard) *pb.SessionRequest {
 	}
 }
 
-// isHeldAnew reports whether a lock was lost, and its owner has a newer grant. With the same token it
-// is a further hold of the grant, but of a reader that is unknown: the token is the last writer's.
+// isHeldAnew reports whether a lock was lost, and its owner has a newer grant. With the same token
+// it is a further hold of the grant, but of a reader that is unknown: the token is that of the last
+// writer.
 func (m *Machine) isHeldAnew(it *grant) bool {
 	current := m.find(it.holding)
 	if current == nil || current == it {

@@ -227,3 +227,22 @@ async fn an_offer_that_the_head_does_not_accept_at_once_is_withdrawn() {
     let handed_over = tokio::time::timeout(MILLI, handed_over).await;
     assert!(handed_over.unwrap().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_offered_to_a_writer_is_not_for_a_reader_that_tries_meanwhile() {
+    let lines = Lines::new();
+    let writer = lines.head("a", WRITE, "1").await;
+    let reader = lines.join("a", READ, "2");
+    let (of, holder) = (name("a"), owner("holder"));
+    for ticket in [&writer, &reader] {
+        ticket.take_offers();
+    }
+    writer.no_outcome();
+    let last = LastHold {
+        mode: Mode::Write,
+        ..last(&of, &holder)
+    };
+    let _offered = lines.waiters.offer(last).unwrap();
+    assert!(reader.offered().is_none());
+    assert!(writer.offered().is_some());
+}
