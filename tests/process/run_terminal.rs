@@ -15,8 +15,10 @@ use tokio::{
 };
 
 use crate::{
+    client::std_duration,
     coordinator::{Coordinator, Settings},
-    steps::{lockkeeper, millis, secs, until_waiting},
+    redis_server::eventually,
+    steps::{lockkeeper, millis, until_waiting},
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -173,7 +175,6 @@ async fn a_script_has_the_terminal_again_after_the_command() {
 
 #[tokio::test]
 async fn a_terminal_that_stops_who_writes_stops_the_command_only() {
-    const LEASE: Duration = secs(3);
     let coordinator = coordinator().await;
     let mut shell = Terminal::shell(&coordinator);
     shell.until("prompt> ").await;
@@ -193,10 +194,14 @@ async fn a_terminal_that_stops_who_writes_stops_the_command_only() {
     let asked = lockkeeper(&coordinator, &arguments).output().await.unwrap();
     assert!(asked.status.success(), "{asked:?}");
     shell.until("a fix waits").await;
-    // Only renewals keep the lock for so long.
-    tokio::time::sleep(LEASE + millis(500)).await;
-    let seen = coordinator.client().await.describe("orders").await;
-    assert_eq!(seen.holders.len(), 1);
+    // It goes on renewing.
+    let coordinator = &coordinator;
+    let left = || async {
+        let seen = coordinator.client().await.describe("orders").await;
+        std_duration(seen.remaining_lease)
+    };
+    eventually("time passes", || async { left().await < millis(2500) }).await;
+    eventually("it is renewed", || async { left().await > millis(2500) }).await;
     shell.send("abc\n").await;
     shell.until("got-abc").await;
     shell.until("prompt> ").await;

@@ -263,8 +263,21 @@ impl Session {
 
     /// Removes a grant that turned out to be gone, and queues the notice.
     pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
+        self.lose_if(|_any| true, deadlines, key, reason);
+    }
+
+    /// The same, if what is held there is so.
+    pub(crate) fn lose_if(
+        &self,
+        is_gone: impl FnOnce(&Held) -> bool,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+        reason: LostReason,
+    ) {
         let mut state = self.state.lock();
-        if let Some(held) = state.forget(deadlines, key) {
+        if state.grants.get(key).is_some_and(is_gone)
+            && let Some(held) = state.forget(deadlines, key)
+        {
             self.hold_ended(&held);
             let Held { grant, lost, .. } = *held;
             lost.set();

@@ -86,15 +86,8 @@ impl Session {
         (key, serial): (&GrantKey, u64),
         reason: LostReason,
     ) {
-        let is_lost = self
-            .state
-            .lock()
-            .grants
-            .get(key)
-            .is_some_and(|held| held.grant.serial() == serial && !held.releasing);
-        if is_lost {
-            self.lose(deadlines, key, reason);
-        }
+        let is_gone = |held: &Held| held.grant.serial() == serial && !held.releasing;
+        self.lose_if(is_gone, deadlines, key, reason);
     }
 
     /// The watchdog's work for a grant that is due: a renewal; none if it was lost or is not to be

@@ -147,12 +147,6 @@ impl Answers {
         }
     }
 
-    /// Whether none is queued. One may be although [`Answers::poll_next`] is pending: when it is
-    /// the turn of other tasks.
-    fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
     /// The next answer; pending as well if there will be none.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(u64, Answer)> {
         if let Some(next) = self.next.take() {
@@ -223,7 +217,8 @@ impl Stream for Outbound {
         if let Poll::Ready((op_id, answer)) = self.answers.poll_next(cx) {
             return Poll::Ready(Some(Ok(self.answer(op_id, answer))));
         }
-        let is_answered = self.answers.is_empty();
+        // An answer may be queued nevertheless: when it is the turn of other tasks.
+        let is_answered = self.answers.queue.is_empty();
         match &mut self.state {
             State::Ending(status) if is_answered => {
                 let status = status.take();

@@ -158,7 +158,7 @@ async fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
         call.expect_waiting().await;
         world.redis(&["DEL", "a"]);
         client.try_acquire("a", "z", secs(5)).await.unwrap();
-        tokio::time::sleep(secs(2)).await;
+        assert_eq!(call.expect_waiting().await, "a", "all begins again");
         client.release("b", "y").await.unwrap();
         let grants = call.expect_granted().await;
         assert_eq!(names(&grants), ["a", "b"]);

@@ -14,6 +14,7 @@ import { lockRequest, locksRequest, permitsRequest } from "../../src/requests.js
 import type { AcquireOptions, LockOptions } from "../../src/options.js";
 import { SessionOpened, SessionRequest } from "../../src/proto/lockkeeper/v1/session.js";
 import { PermitGrant } from "../../src/proto/lockkeeper/v1/semaphore.js";
+import type { LostReason } from "../../src/proto/lockkeeper/v1/types.js";
 import { Grant, LockMode } from "../../src/proto/lockkeeper/v1/types.js";
 
 export const LEASE = 30_000;
@@ -140,6 +141,12 @@ export function grant(name = "a", fields: Partial<Grant> = {}): Grant {
     watched: true,
     ...fields,
   });
+}
+
+/** The notice that a lock was lost. */
+export function lost(reason: LostReason, fields: Partial<Grant> = {}, detail = ""): Response {
+  const value = { grant: grant("a", { validFor: undefined, ...fields }), reason, detail };
+  return { $case: "lost", value };
 }
 
 /** Watched permits that are valid for a lease. */

@@ -20,6 +20,7 @@ import {
   guardOf,
   kinds,
   LEASE,
+  lost,
   one,
   only,
   permitRequest,
@@ -34,11 +35,6 @@ const renewed = (fields: Partial<Grant> = {}, name = "a"): Response => ({
   $case: "renewed",
   value: { grant: grant(name, fields) },
 });
-const lost = (reason: LostReason, fields: Partial<Grant> = {}, detail = ""): Response => ({
-  $case: "lost",
-  value: { grant: grant("a", { validFor: undefined, ...fields }), reason, detail },
-});
-
 describe("a notice of a loss", () => {
   const validForOf = (given: number): unknown => {
     const bench = Bench.up();

@@ -6,9 +6,7 @@ import { describe, test } from "node:test";
 import { UnreachableError } from "../../src/errors.js";
 import { validUntil } from "../../src/machine/entries.js";
 import { toDuration } from "../../src/machine/messages.js";
-import type { Response } from "../../src/machine/messages.js";
 import { LostReason } from "../../src/proto/lockkeeper/v1/types.js";
-import type { Grant } from "../../src/proto/lockkeeper/v1/types.js";
 import {
   allRequest,
   Bench,
@@ -16,6 +14,7 @@ import {
   grant,
   guardOf,
   kinds,
+  lost,
   one,
   only,
   permitRequest,
@@ -23,11 +22,6 @@ import {
   resume,
   sent,
 } from "./bench.js";
-
-const lost = (reason: LostReason, fields: Partial<Grant> = {}): Response => ({
-  $case: "lost",
-  value: { grant: grant("a", fields), reason, detail: "" },
-});
 
 describe("a release", () => {
   test("is sent once, with a request id, and answered once", () => {

@@ -261,14 +261,7 @@ fn a_newer_grant_does_not_last_as_long_as_the_former_one() {
 fn a_guard_of_a_former_grant_releases_no_newer_one() {
     let mut story = Story::open();
     let held = story.lock("a", "me");
-    let op_id = story.start(acquire("a", "me"));
-    let newer = Grant {
-        fencing_token: TOKEN + 1,
-        ..grant("a", "me")
-    };
-    story.receive(op_id, Response::Granted(newer));
-    story.sent();
-    let newer = story.held(op_id);
+    let newer = story.lock_anew("a", "me");
     let op_id = story.release(held.guard);
     assert!(story.sent().is_empty());
     assert!(story.failure(op_id).is_lost());

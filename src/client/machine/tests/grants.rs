@@ -8,9 +8,7 @@ use lockkeeper_api::pb::{
 
 use super::{
     rows,
-    story::{
-        Held, LEASE, MS, RENEW_INTERVAL, Story, TOKEN, acquire, acquire_all, failed, grant, proto,
-    },
+    story::{LEASE, MS, RENEW_INTERVAL, Story, TOKEN, acquire, acquire_all, failed, grant, proto},
 };
 use crate::{
     Error,
@@ -73,18 +71,6 @@ fn late(story: &mut Story, owner: &str) -> u64 {
     alive(story, LEASE / 2);
     story.receive(op_id, Response::Granted(grant("a", owner)));
     op_id
-}
-
-/// Acquires a lock whose former grant of this owner has ended.
-fn granted_anew(story: &mut Story) -> Held {
-    let op_id = story.start(acquire("a", "me"));
-    let newer = Grant {
-        fencing_token: TOKEN + 1,
-        ..grant("a", "me")
-    };
-    story.receive(op_id, Response::Granted(newer));
-    story.sent();
-    story.held(op_id)
 }
 
 fn a_grant_is_renewed_in_time() {
@@ -338,7 +324,7 @@ fn a_lost_guard_releases_no_newer_grant() {
     let mut story = Story::open();
     let held = story.lock("a", "me");
     lost(&mut story, grant("a", "me"));
-    let newer = granted_anew(&mut story);
+    let newer = story.lock_anew("a", "me");
     let op_id = story.release(held.guard);
     assert!(story.sent().is_empty());
     let failure = story.failure(op_id);
@@ -359,7 +345,7 @@ fn a_lost_guard_releases_what_is_not_granted_anew() {
     let held = story.held(op_id);
     story.sent();
     lost(&mut story, grant("a", "me"));
-    granted_anew(&mut story);
+    story.lock_anew("a", "me");
     let guard = held.guard;
     story.step(Event::Release { guard, op_id: None });
     let (op_id, released) = story.sent_one();

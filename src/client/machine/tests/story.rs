@@ -216,6 +216,18 @@ impl Story {
         self.held(op_id)
     }
 
+    /// Acquires a lock whose former grant of this owner has ended.
+    pub(super) fn lock_anew(&mut self, name: &str, owner: &str) -> Held {
+        let op_id = self.start(acquire(name, owner));
+        let newer = Grant {
+            fencing_token: TOKEN + 1,
+            ..grant(name, owner)
+        };
+        self.receive(op_id, Response::Granted(newer));
+        self.sent();
+        self.held(op_id)
+    }
+
     pub(super) fn release(&mut self, guard: u64) -> u64 {
         let op_id = self.ids.next();
         let op = Some(op_id);

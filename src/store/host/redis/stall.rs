@@ -23,10 +23,10 @@ impl Stall {
     pub(super) fn admits(&self) -> bool {
         // In one step: after the end, a count from before it would be a stall that nobody ends.
         let counted = |calls: usize| (calls > 0).then(|| calls.saturating_add(1));
-        let before = self
-            .calls
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
-        before.is_ok_and(|calls| calls < CALLS_MAX) || before.is_err()
+        let (Ok(before) | Err(before)) =
+            self.calls
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
+        before < CALLS_MAX
     }
 
     /// A call was not answered in time.

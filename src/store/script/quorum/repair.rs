@@ -128,11 +128,13 @@ impl Quorum {
 
     async fn until_answered(&self, which: usize, repair: &Repair) {
         let voter = &self.voters()[which];
+        // Kept during the pauses, too: a store that is away is called for few repairs.
+        let _turn = voter.turn().await;
         let mut pause = RETRY_MIN;
         // What it would do has been done at the other one.
         while self.excluded(which).is_none() {
-            let answer = voter.in_turn(repair.run(&voter.scripts)).await;
-            match self.heard(which, answer) {
+            voter.not_silent().await;
+            match self.heard(which, repair.run(&voter.scripts).await) {
                 Ok(()) => return,
                 Err(error) if error.is_transient() => sleep(pause).await,
                 Err(error) => {

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::script::{CallError, calls::HostScripts};
 
@@ -73,18 +73,19 @@ impl Voter {
         Arc::clone(&self.repairs).try_acquire_owned().ok()
     }
 
-    /// Runs a repair when it is its turn, and not while the store is silent.
-    pub(super) async fn in_turn<T>(&self, repair: impl Future<Output = T>) -> T {
+    /// The turn of a repair.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire().await.ok()
+    }
+
+    /// Resolves when it answers, as far as is known.
+    pub(super) async fn not_silent(&self) {
         loop {
             let spoke = self.spoke.notified();
-            if self.is_silent() {
-                spoke.await;
-                continue;
-            }
-            let _turn = self.turns.acquire().await;
             if !self.is_silent() {
-                return repair.await;
+                return;
             }
+            spoke.await;
         }
     }
 
