@@ -65,6 +65,15 @@ sum_of() {
   fi | cut -d ' ' -f 1
 }
 
+# Why the binary does not run in the present folder.
+why_not() {
+  printf '#!/bin/sh\n' >probe
+  chmod +x probe
+  ./probe ||
+    fail "no program runs in $PWD (noexec): nothing was installed; set TMPDIR to another folder"
+  fail "the binary does not run here: nothing was installed; try --libc static"
+}
+
 # Each file takes the place of the old one at once, so that a running program goes on.
 install_tree() {
   (cd "$1" && find . -type f) | while read -r file; do
@@ -119,14 +128,20 @@ main() {
   [ "$actual" = "$expected" ] ||
     fail "$name.tar.gz has SHA-256 $actual, and not $expected: nothing was installed"
   tar -xzf "$name.tar.gz"
-  "$name/bin/lockkeeper" --version >/dev/null ||
-    fail "the binary does not run here: nothing was installed; try --libc static"
+  "$name/bin/lockkeeper" --version >/dev/null || why_not
   install_tree "$name"
 
   echo "installed $("$prefix/bin/lockkeeper" --version) in $prefix/bin"
   case :$PATH: in
     *":$prefix/bin:"*) ;;
     *) echo "$prefix/bin is not in PATH" ;;
+  esac
+  case $prefix in
+    /usr | /usr/local) ;;
+    *)
+      echo "completions of zsh need this in ~/.zshrc, before compinit:"
+      echo "  fpath=($prefix/share/zsh/site-functions \$fpath)"
+      ;;
   esac
 }
 

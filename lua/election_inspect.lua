@@ -16,7 +16,12 @@ local revision, term, field = read_term(newest or '')
 if not revision then
   return {1, 0, -2, {}}
 end
-local leads = redis.call('get', counter) == term and redis.call('hexists', lock, field)
+local left = redis.call('pttl', lock)
+local leads = redis.call('get', counter) == term and redis.call('hexists', lock, field) == 1
+if leads and left >= 0 then
+  left = math.max(left - (tonumber(redis.call('hget', lock, delay_mark(field)) or nil) or 0), 0)
+  leads = left > 0
+end
 local new, values = ARGV[1] and tonumber(revision) - tonumber(ARGV[1]) or 0, {newest}
 if new ~= 0 then
   local most = new > 0 and math.min(new, VALUES_MAX) or VALUES_MAX
@@ -25,4 +30,4 @@ if new ~= 0 then
     values[#values + 1] = read_term(entry) and entry
   end
 end
-return {1, leads == 1 and 1 or 0, redis.call('pttl', lock), values}
+return {1, leads and 1 or 0, left, values}

@@ -25,6 +25,11 @@ if not field and redis.call('exists', lock) == 1 then
 elseif not field or newest ~= term then
   return {0, newest and 2 or 3}
 end
+-- After the lease, while the delay runs, nobody leads.
+local delay = tonumber(redis.call('hget', lock, delay_mark(owner)) or nil)
+if delay and redis.call('pttl', lock) <= delay then
+  return {0, 2}
+end
 local last = redis.call('lindex', record, '-1')
 local revision = last and tonumber((read_term(last)))
 local rest = '\n' .. term .. '\n' .. field .. '\n' .. client .. '\n' .. value
@@ -38,5 +43,7 @@ if redis.call('rpush', record, string.format('%.0f', revision) .. rest) > VALUES
 end
 if ttl ~= '0' then
   expire_new(record, ttl)
+else
+  redis.call('persist', record)
 end
 return {1, revision}

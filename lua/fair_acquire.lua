@@ -72,7 +72,7 @@ end, function(seen)
     local others = others_in_queue(q)
     -- Another program's script removed this waiter as dead, although its coordinator still vouches
     -- for it. It was first then, so it becomes first again.
-    if redis.call('zscore', q.vouched, owner) then
+    if tonumber(redis.call('zscore', q.vouched, owner) or 0) > now then
       redis.call('lpush', q.queue, owner)
       place, others = 1, 0
     else

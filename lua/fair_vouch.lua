@@ -25,7 +25,7 @@ local vouched = redis.call('zmscore', q.vouched, unpack(owners))
 local lost = {}
 for i = #owners, 1, -1 do
   local owner = owners[i]
-  if vouched[i] and not deadlines[i] and not lost[owner] then
+  if tonumber(vouched[i] or 0) > now and not deadlines[i] and not lost[owner] then
     lost[owner] = true
     redis.call('lpush', q.queue, owner)
     redis.call('zadd', q.deadlines, string.format('%.0f', now), owner)

@@ -39,7 +39,7 @@ if ttl == 0 then
 else
   redis.call('set', latch, count, 'px', ttl)
 end
-mark_kind(kind, 'latch', kind_ttl)
+mark_kind(kind, 'latch', kind_ttl == 0 and ttl or kind_ttl)
 if record then
   redis.call('hset', record, 'op', 'set_count', 'answer', count)
   expire_new(record, retention)

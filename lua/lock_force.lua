@@ -9,18 +9,19 @@
 -- ARGV: 1 publish command, 2 message, 3 message for all, 4 how long a waiter that nobody vouches
 --       for keeps its place ms, 5 time to live of an idle counter ms, 6 reason, 7 retention of the
 --       record ms, 8 how many holders to list at the most, 9 grace period ms, 10 the fencing token
---       of those to take it from; not there: from any holder. It is there if they were asked to
---       yield, and the record says so
+--       of the holders that were asked to yield, and from 11 on their owners; not there: the lock is
+--       taken from any holder. Readers and owners in Redisson may have come later with that token.
+--       If there is one that was not asked, nothing is taken: it would free the lock for no one
 -- Returns: {1, mode, token of those who held it, number of holders, holders, grace period ms}
 --            mode and holders as of lock_inspect; the grace period: at most the lease that was left
---          {0}  nobody holds it, or not with the token in question
+--          {0}  nobody holds it, or one who was not asked
 --          {4}  the key or its counter is not such a lock's
 --          {9}  the fencing counter is out of range
 -- Publishes: the message on the lock's channel and on that of the first in the queue; of a
 --            read/write lock the message for all
 
 local lock, counter, record, max = KEYS[1], KEYS[2], KEYS[10], tonumber(ARGV[8])
-local publish = ARGV[1]
+local publish, asked_token = ARGV[1], tonumber(ARGV[10] or nil)
 -- At most this many keys of read holds are deleted. Others end with their leases, and mean nothing
 -- without the lock.
 local HOLDS_DELETED_MAX = 500
@@ -31,7 +32,7 @@ local mode, token, why = redis.call('hget', lock, 'mode'), read_token(counter)
 local number, now = redis.call('hlen', lock) - (mode and 1 or 0), now_millis()
 if not token then
   return {why}
-elseif (number < 1 and not mode) or (ARGV[10] and token > tonumber(ARGV[10])) then
+elseif (number < 1 and not mode) or (asked_token and token > asked_token) then
   return {0}
 elseif mode and mode ~= 'read' and mode ~= 'write' then
   return {4}
@@ -42,7 +43,7 @@ if remaining >= 0 then
   grace = math.min(grace, remaining)
 end
 
-local holders, gone, marks = {}, {}, {}
+local holders, gone, marks, asked = {}, {}, {}, set_of(ARGV, 11)
 local fields = redis.call('hscan', lock, '0', 'count', HOLDS_DELETED_MAX)[2]
 grace = number == 1 and is_mark(fields[1]) and 0 or grace
 for i = 1, #fields, 2 do
@@ -53,6 +54,8 @@ for i = 1, #fields, 2 do
   elseif owner ~= 'mode' or not mode then
     if not count or not (mode or may_be_lock(owner, remaining)) then
       return {4}
+    elseif asked_token and not is_mark(owner) and not asked[owner_of((string.gsub(owner, ':write$', '')))] then
+      return {0}
     elseif mode and string.sub(owner, -6) ~= ':write' then
       local base = KEYS[8] .. ':' .. owner .. ':rwlock_timeout:'
       left = #holders < 3 * max and redis.call('pttl', base .. string.format('%.0f', count))
@@ -65,7 +68,7 @@ for i = 1, #fields, 2 do
     end
     if #holders < 3 * max and #owner <= OWNER_BYTES_MAX then
       holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = owner, shown_count(count), left
-      marks[#marks + 1], marks[#marks + 2] = forced_mark(owner, mode), string.format('%.0f', math.max(shown_count(count), 1))
+      marks[#marks + 1] = {forced_mark(owner, mode), math.max(shown_count(count), 1)}
     end
   end
 end
@@ -83,15 +86,12 @@ redis.pcall('unlink', note_key(counter))
 if grace > 0 then
   -- To all others, also to Redisson, it is a lock that strangers hold alone.
   if number > #holders / 3 then
-    marks[#marks + 1], marks[#marks + 2] = forced_mark('', mode), '1'
+    marks[#marks + 1] = {forced_mark('', mode), 1}
   end
-  if mode then
-    marks[#marks + 1], marks[#marks + 2] = 'mode', 'write'
-  end
-  redis.call('hset', lock, unpack(marks))
-  expire_new(lock, grace)
+  keep_closed(lock, marks, mode, grace)
 end
-if token > 0 then
+-- Readers that no writer came before have no token. Later ones get this one, so that theirs differs.
+if token > 0 or mode then
   raise_token(counter, token, tonumber(ARGV[5]))
 end
 redis.call('del', record)

@@ -80,6 +80,10 @@ if queue then
   call('zrem', KEYS[4], next_owner)
   call('zrem', KEYS[5], next_owner)
   call('lrem', queue, 1, next_owner)
+  if call('exists', KEYS[5]) == 0 then
+    redis.pcall('persist', queue)
+    redis.pcall('persist', KEYS[4])
+  end
 elseif mark then
   -- As take_write of lib/write.lua.
   call('unlink', mark)

@@ -90,7 +90,8 @@ for i, member in ipairs(members) do
   reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = count, token, held_for, serial
   if note or member.seen.count then
     local key = note_key(member.keys[2], member.mode == 'read' and owner)
-    write_note(key, member.mode == 'write' and writer or owner, serial, note, held_for)
+    local field = member.seen.field or owner
+    write_note(key, member.mode == 'write' and writer or field, serial, note, held_for)
   end
   serials[i] = string.format('%.0f', serial)
 end

@@ -24,7 +24,7 @@ const VERSION: &str = concat!(
     ")"
 );
 
-/// A lock coordinator over gRPC, and its client.
+/// A lock service over gRPC: the coordinator and its command line.
 #[derive(Debug, Parser)]
 #[command(version = VERSION, help_template = TEMPLATE, before_help = "\
 Examples:
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Client(Box<ClientCommand>),
     /// Measure how fast a coordinator is.
     Bench(Box<BenchArgs>),
-    /// Print the completions of a shell.
+    /// Print the completion script for a shell.
     #[command(before_help = "\
 Examples:
   lockkeeper completions bash > ~/.local/share/bash-completion/completions/lockkeeper
@@ -92,7 +92,7 @@ pub(crate) struct ServeArgs {
     /// The address to listen on [server.listen].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Accept callers without credentials, also from other machines
+    /// Accept callers without credentials, even from other machines
     /// [`server.allow_unauthenticated`].
     #[arg(long)]
     allow_unauthenticated: bool,
@@ -100,7 +100,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<String>,
     /// The store: embedded:, redis://…, redis+sentinel://…, redis+cluster://…, or with rediss
-    /// over TLS [store.url]; given several times, a quorum of stores [store.quorum].
+    /// for TLS [store.url]; repeat it for a quorum of stores [store.quorum].
     #[arg(long, value_name = "URL")]
     store: Vec<String>,
     /// Any other setting, as in --set session.lease=10s.

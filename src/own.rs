@@ -4,7 +4,7 @@
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt as _, path::Path};
 
 use clap::Parser as _;
-use lockkeeper_cli::Own;
+use lockkeeper_cli::{Grpc, Own};
 use lockkeeper_server::config::Settings;
 
 use crate::args::{Cli, Command, ServeArgs};
@@ -13,7 +13,7 @@ use crate::args::{Cli, Command, ServeArgs};
 pub(crate) fn coordinator() -> Option<Own> {
     let line = fs::read("/proc/1/cmdline").ok()?;
     let settings = served(&line)?.sources().load().ok()?;
-    own(&settings)
+    Some(own(&settings))
 }
 
 /// The arguments in a command line as the kernel shows it. An init process may come before.
@@ -28,18 +28,24 @@ fn served(line: &[u8]) -> Option<ServeArgs> {
     }
 }
 
-fn own(settings: &Settings) -> Option<Own> {
+fn own(settings: &Settings) -> Own {
     let certificate = &settings.server.tls.certificate_file;
     let certificate = Some(certificate).filter(|file| !file.as_os_str().is_empty());
-    Some(Own {
+    let grpc = match settings.server.listen.0 {
+        Some(address) => Grpc::Port(address),
+        None => Grpc::Socket(settings.server.uds_path.clone()),
+    };
+    Own {
         admin: settings.admin.listen.0,
-        listen: settings.server.listen.0?,
+        grpc,
         certificate: certificate.cloned(),
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper_server::config::OptionalAddress;
+
     use super::*;
 
     #[test]
@@ -53,10 +59,18 @@ mod tests {
                 environment: Vec::new(),
                 ..sources
             };
-            let own = own(&settings.load().unwrap()).unwrap();
-            assert_eq!(own.listen.port(), 7700, "{line}");
+            let own = own(&settings.load().unwrap());
+            assert!(
+                matches!(own.grpc, Grpc::Port(it) if it.port() == 7700),
+                "{line}"
+            );
             assert!(own.admin.is_none() && own.certificate.is_none());
         }
+        let mut settings = Settings::default();
+        settings.server.listen = OptionalAddress(None);
+        settings.server.uds_path = "/run/lockkeeper.sock".into();
+        let own = own(&settings);
+        assert!(matches!(own.grpc, Grpc::Socket(it) if it == settings.server.uds_path));
         for line in [
             "/sbin/init\0",
             "",

@@ -63,7 +63,7 @@ fn every_source_file_says_what_it_is_for() {
             .text
             .lines()
             .take(2)
-            .any(|line| line.starts_with("\"\"\"")),
+            .any(|line| line.trim_start_matches('r').starts_with("\"\"\"")),
         _ => false,
     };
     let files = tree();

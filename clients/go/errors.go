@@ -141,7 +141,8 @@ type LostError struct {
 	// ValidUntil is until when no other owner can acquire the lock, although it is lost: the end of
 	// the grace period of a forced release, or of the lease after a preemption. Stop the work
 	// before it and call [Grant.Unlock], which ends the period. It is the zero time if another
-	// owner may hold the lock already.
+	// owner may hold the lock already. Like [Grant.ValidUntil], it must not be kept over a
+	// suspension of the machine.
 	ValidUntil time.Time
 }
 

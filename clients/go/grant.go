@@ -82,16 +82,28 @@ func (g *Grant) FencingTokens() map[string]uint64 {
 // PermitIDs are the ids of permits; empty for locks. They are secrets.
 func (g *Grant) PermitIDs() []string { return g.guard.Permits.GetPermitIds() }
 
-// ValidUntil is until when the grant is certainly held, whatever happens to the coordinator. It
-// moves with each renewal. It is the zero time if the grant was lost or released.
-func (g *Grant) ValidUntil() time.Time {
+// ValidFor is for how long the grant is certainly held, whatever happens to the coordinator. It
+// grows with each renewal. On Linux, it also shrinks while the machine is suspended. It is 0 if the
+// grant was lost or released.
+func (g *Grant) ValidFor() time.Duration {
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
-	left := g.guard.ValidUntil() - now()
-	if g.err != nil || g.released != nil || left <= 0 {
+	if g.err != nil || g.released != nil {
+		return 0
+	}
+	return max(0, g.guard.ValidUntil()-now())
+}
+
+// ValidUntil is when [Grant.ValidFor] ends, or the zero time if that is 0. It moves with each
+// renewal. Go compares it by a clock that may stand still while the machine is suspended: do not
+// keep it over a suspension.
+func (g *Grant) ValidUntil() time.Time {
+	at := time.Now()
+	left := g.ValidFor()
+	if left == 0 {
 		return time.Time{}
 	}
-	return time.Now().Add(left)
+	return at.Add(left)
 }
 
 // Renew renews the grant now, for a lease, or for the one it had if lease is 0. It never shortens a

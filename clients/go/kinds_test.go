@@ -45,8 +45,8 @@ func TestTryLock(t *testing.T) {
 	client := dial(t, startCoordinator(t).url())
 	grant, err := client.TryLock(t.Context(), "a")
 	check(t, err)
-	if grant.FencingToken() == 0 || time.Until(grant.ValidUntil()) <= 0 {
-		t.Fatalf("%d, %v", grant.FencingToken(), grant.ValidUntil())
+	if grant.FencingToken() == 0 || time.Until(grant.ValidUntil()) <= 0 || grant.ValidFor() <= 0 {
+		t.Fatalf("%d, %v, %v", grant.FencingToken(), grant.ValidUntil(), grant.ValidFor())
 	}
 	_, err = client.TryLock(t.Context(), "a")
 	var refused *lockkeeper.NotGrantedError
@@ -58,7 +58,7 @@ func TestTryLock(t *testing.T) {
 	if !errors.Is(context.Cause(grant.Context()), lockkeeper.ErrReleased) {
 		t.Fatal("the context goes on")
 	}
-	if !grant.ValidUntil().IsZero() {
+	if !grant.ValidUntil().IsZero() || grant.ValidFor() != 0 {
 		t.Fatal("it is valid after the release")
 	}
 	check(t, grant.Unlock(t.Context())) // only the first call releases
@@ -297,9 +297,15 @@ func TestCallsWithoutASession(t *testing.T) {
 	mine, other := client.Leased("a", "me"), client.Leased("a", "")
 	lease, err := mine.TryAcquire(t.Context(), 10*time.Second)
 	check(t, err)
-	left := time.Until(lease.ValidUntil)
+	left := lease.ValidFor()
 	if lease.FencingToken == 0 || left < 5*time.Second || left > 10*time.Second {
 		t.Fatalf("%+v", lease)
+	}
+	if late := time.Until(lease.ValidUntil) - left; late > 0 || late < -time.Second {
+		t.Fatalf("the time ends %v after the duration", late)
+	}
+	if none := (lockkeeper.Lease{}); none.ValidFor() != 0 {
+		t.Fatalf("%v", none.ValidFor())
 	}
 	if _, err := other.TryAcquire(t.Context(), 0); !errors.Is(err, lockkeeper.ErrLocked) {
 		t.Fatalf("%v", err)

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/lockkeeper/lockkeeper/clients/go/internal/machine"
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
 
@@ -36,9 +37,16 @@ type LeasedLock struct {
 type Lease struct {
 	// FencingToken is larger for each new grant of the lock.
 	FencingToken uint64
-	// ValidUntil is until when the owner certainly holds the lock.
+	// ValidUntil is until when the owner certainly holds the lock. Go compares it by a clock that
+	// may stand still while the machine is suspended; see [Lease.ValidFor].
 	ValidUntil time.Time
+
+	validUntil machine.Instant
 }
+
+// ValidFor is for how long the owner certainly holds the lock from now on. On Linux, it also
+// shrinks while the machine is suspended. It is 0 when that is over.
+func (l Lease) ValidFor() time.Duration { return max(0, l.validUntil-now()) }
 
 // Leased returns a lock that an owner holds without a session. An empty owner is replaced by a
 // random one. It does nothing by itself.
@@ -56,7 +64,7 @@ func (l *LeasedLock) Owner() string { return l.owner }
 // TryAcquire acquires the lock for a lease if it is available now. 0 is the coordinator's default
 // (30 s). If it is not available, it fails with a [*NotGrantedError].
 func (l *LeasedLock) TryAcquire(ctx context.Context, lease time.Duration) (Lease, error) {
-	sentAt := time.Now()
+	sentAt := now()
 	answer, err := unary(ctx, l.client, pb.NewLockServiceClient,
 		pb.LockServiceClient.TryAcquire, &pb.TryAcquireRequest{
 			Name: l.name, Owner: l.owner, Lease: optional(lease), RequestId: rand.Text(),
@@ -78,7 +86,7 @@ func (l *LeasedLock) TryAcquire(ctx context.Context, lease time.Duration) (Lease
 // Renew extends the lease from now. 0 is the coordinator's default (30 s). It fails with a
 // [*RefusedError], which is an [ErrLost], if the owner does not hold the lock.
 func (l *LeasedLock) Renew(ctx context.Context, lease time.Duration) (Lease, error) {
-	sentAt := time.Now()
+	sentAt := now()
 	answer, err := unary(ctx, l.client, pb.NewLockServiceClient,
 		pb.LockServiceClient.Renew, &pb.RenewRequest{
 			Name: l.name, Owner: l.owner, Lease: optional(lease),
@@ -99,8 +107,9 @@ func (l *LeasedLock) Release(ctx context.Context) error {
 	return err
 }
 
-func leaseOf(sentAt time.Time, grant *pb.Grant) Lease {
-	return Lease{grant.GetFencingToken(), sentAt.Add(grant.GetValidFor().AsDuration())}
+func leaseOf(sentAt machine.Instant, grant *pb.Grant) Lease {
+	until := sentAt + grant.GetValidFor().AsDuration()
+	return Lease{grant.GetFencingToken(), time.Now().Add(until - now()), until}
 }
 
 // LockState is what a lock was when the store was read.

@@ -12,5 +12,6 @@ case ${1:-} in
     ;;
 esac
 if [ -d /run/systemd/system ]; then
-  systemctl daemon-reload
+  systemctl daemon-reload ||
+    echo "lockkeeper: systemd still has the old unit: run systemctl daemon-reload" >&2
 fi

@@ -1,4 +1,4 @@
-"""A cron job on several nodes: one of them runs it, and the others skip.
+r"""A cron job on several nodes: one of them runs it, and the others skip.
 
 Every node has the same line in its crontab. The name contains the date, so it is one run:
 

@@ -14,6 +14,8 @@ local function drop_hold(lock, counter, hold, ttl, wake, undoes)
   if hold.count <= 1 then
     local least = not undoes and hold.least
     if least and least > now_millis() then
+      -- The waiters learn the time that is left.
+      wake()
       redis.call('pexpire', lock, string.format('%.0f', least - now_millis()))
       redis.call('hdel', lock, owner, delay_mark(owner))
       redis.pcall('unlink', note_key(counter))

@@ -1,7 +1,7 @@
 -- The most frequent case of permit_acquire, without the helpers, which Redis makes anew in each run:
 -- a semaphore that never ends has a permit for the one that is asked for, and the lease of none has
 -- ended. The steps are those of `take_permits` in lib/permit_take.lua.
-if ARGV[8] and not record and ARGV[3] ~= '0' then
+if ARGV[8] and not record then
   local time, number = call('time'), call('get', semaphore)
   local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
   if
@@ -21,7 +21,12 @@ if ARGV[8] and not record and ARGV[3] ~= '0' then
       call('pexpire', owners, lease)
     end
     call('zadd', leases, string.format('%d', now + lease), ARGV[7])
-    call('pexpire', kind, ARGV[3])
+    -- As mark_kind of lib/kind.lua.
+    if ARGV[3] == '0' then
+      call('persist', kind)
+    else
+      call('pexpire', kind, ARGV[3])
+    end
     local available = redis.pcall('incrby', semaphore, '-1')
     if type(available) == 'table' then
       redis.pcall('zrem', leases, ARGV[7])

@@ -13,10 +13,20 @@ local QUEUE_RETENTION = 600000
 -- One run of a script looks at this many waiters, whatever is in the queue.
 local LOOKED_AT_MAX = 1000
 
+-- Redisson's waiters do not extend the time to live that `keep_queue` sets, and expect none. PCALL, as
+-- the owner has left by then.
+local function leave_to_others(q)
+  if redis.call('exists', q.vouched) == 0 then
+    redis.pcall('persist', q.queue)
+    redis.pcall('persist', q.deadlines)
+  end
+end
+
 local function leave_queue(q, owner)
   redis.call('zrem', q.deadlines, owner)
   redis.call('zrem', q.vouched, owner)
   redis.call('lrem', q.queue, 1, owner)
+  leave_to_others(q)
 end
 
 -- The keys expire when no coordinator keeps them.

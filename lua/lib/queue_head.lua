@@ -44,9 +44,7 @@ local function live_head(q, now, free)
         return head, true
       end
     end
-    redis.call('lpop', q.queue)
-    redis.call('zrem', q.deadlines, head)
-    redis.call('zrem', q.vouched, head)
+    leave_queue(q, head)
     removed = removed + 1
   end
 end

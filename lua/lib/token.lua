@@ -61,8 +61,8 @@ local function kept_token(counter, ttl)
   local left = redis.call('pttl', counter)
   if left >= 0 and left * 2 < ttl then
     redis.call('pexpire', counter, ttl)
-    -- The record of lib/election.lua lives as long.
-    redis.call('pexpire', 'lockkeeper_election' .. string.sub(counter, #'redisson_lock_token' + 1), ttl)
+    -- The record of lib/election.lua lives as long. PCALL, as in lib/note.lua.
+    redis.pcall('pexpire', 'lockkeeper_election' .. string.sub(counter, #'redisson_lock_token' + 1), ttl)
   end
   local token = redis.pcall('get', counter)
   if type(token) == 'table' then

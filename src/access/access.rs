@@ -268,7 +268,7 @@ impl Access {
     fn of_token(&self, token: &str) -> Result<Identity, Unauthenticated> {
         let refuse = |why: &str| Err(Unauthenticated(why.to_owned()));
         if !self.port.takes_tokens {
-            return refuse("tokens are not taken where others could read them: use TLS");
+            return refuse("bearer tokens are refused on unencrypted connections: use TLS");
         }
         if let Some(tokens) = &self.shared.tokens
             && let Some(identity) = tokens.get().find(token)

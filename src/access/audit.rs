@@ -8,6 +8,13 @@ use std::{fmt, net::SocketAddr};
 
 use super::Identity;
 
+/// Bytes of a name in an entry. Callers without any right choose it, too, and it may be as long as
+/// a message.
+const NAME_BYTES_MAX: usize = 512;
+
+/// The same of a reason.
+const REASON_BYTES_MAX: usize = 256;
+
 /// A call to be logged.
 #[derive(Clone, Copy, Debug)]
 pub struct Audited<'a> {
@@ -30,8 +37,8 @@ macro_rules! log {
             target: "audit",
             who = $call.who(),
             operation = $call.operation,
-            name = $call.name,
-            reason = $call.reason,
+            name = $call.name(),
+            reason = $call.reason(),
             result = $result,
             peer = $call.peer(),
             $($($more)+)?
@@ -62,21 +69,30 @@ impl Audited<'_> {
         log!(warn, self, "denied");
     }
 
-    /// A file of the settings was read again.
+    /// The name as entries have it.
+    pub fn name(&self) -> &str {
+        shortened(self.name, NAME_BYTES_MAX)
+    }
+
+    /// A file of the settings was read again. No caller chose its texts, which are not cut.
     pub(super) fn reloaded(key: &str, changed: &str) {
-        let reload = Audited {
-            identity: &Identity::named("coordinator"),
-            peer: None,
-            operation: "Reload",
-            name: key,
-            reason: changed,
-        };
-        reload.done();
+        tracing::info!(
+            target: "audit",
+            who = "coordinator",
+            operation = "Reload",
+            name = key,
+            reason = changed,
+            result = "done",
+        );
     }
 
     /// This many calls like this one were denied.
     pub(super) fn denied_times(&self, calls: u64) {
         log!(warn, self, "denied", calls);
+    }
+
+    fn reason(&self) -> &str {
+        shortened(self.reason, REASON_BYTES_MAX)
     }
 
     fn who(&self) -> &str {
@@ -89,6 +105,15 @@ impl Audited<'_> {
     fn peer(&self) -> Option<String> {
         self.peer.map(|peer| peer.to_string())
     }
+}
+
+/// The beginning of a text, cut between two characters.
+pub(super) fn shortened(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 #[cfg(test)]
@@ -155,5 +180,25 @@ mod tests {
             reloaded,
         ];
         assert_eq!(entries, wanted);
+    }
+
+    #[test]
+    fn what_a_caller_chose_is_cut_between_two_characters() {
+        let (web, long) = (Identity::named("web"), format!("a{}", "ä".repeat(1000)));
+        let call = Audited {
+            identity: &web,
+            peer: None,
+            operation: "EndSession",
+            name: &long,
+            reason: &long,
+        };
+        let entries = entries(|| {
+            call.denied();
+            Audited::reloaded("auth.token_file", &long);
+        });
+        let cut = |bytes_max: usize| format!("a{}", "ä".repeat((bytes_max - 1) / 2));
+        assert_eq!(entries[0]["name"], cut(NAME_BYTES_MAX));
+        assert_eq!(entries[0]["reason"], cut(REASON_BYTES_MAX));
+        assert_eq!(entries[1]["reason"], long);
     }
 }

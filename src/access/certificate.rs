@@ -1,11 +1,14 @@
 //! Identities of client certificates.
 
-use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+use x509_parser::{
+    objects::oid_registry,
+    prelude::{FromDer as _, GeneralName, X509Certificate, X509Name},
+};
 
 use super::Identity;
 
 /// The identity of a verified certificate (DER): its first URI (as in SPIFFE), else its first DNS
-/// name, else its subject. None if it has none of them.
+/// name, else its subject. None if it has none of them, or if its subject is ambiguous.
 pub fn of_certificate(der: &[u8]) -> Option<Identity> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let alternative = certificate.subject_alternative_name().ok().flatten();
@@ -22,13 +25,28 @@ pub fn of_certificate(der: &[u8]) -> Option<Identity> {
     };
     let name = match uri.or_else(dns) {
         Some(name) => name.to_owned(),
-        None => certificate.subject().to_string(),
+        None => subject(certificate.subject())?,
     };
     // A subject may contain blanks, as in `O=Example, CN=web`.
     let is_usable = !name.chars().any(char::is_control)
         && name != Identity::ANONYMOUS
         && !name.starts_with(Identity::UID_PREFIX);
     (is_usable && !name.is_empty()).then(|| Identity::named(&name))
+}
+
+/// A subject as text. None if an attribute is not text, or looks like several attributes: two
+/// certificates must not have the same identity by chance.
+fn subject(name: &X509Name<'_>) -> Option<String> {
+    let looks_like_several = |value: &[u8]| {
+        value.contains(&b'=') && value.iter().any(|byte| matches!(byte, b',' | b'+'))
+    };
+    if name
+        .iter_attributes()
+        .any(|it| looks_like_several(it.as_slice()))
+    {
+        return None;
+    }
+    name.to_string_with_registry(oid_registry()).ok()
 }
 
 /// When a certificate (DER) ends, in seconds since 1970.
@@ -39,17 +57,22 @@ pub fn end_of_certificate(der: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
 
     use super::*;
 
     fn identity(names: Vec<SanType>, common_name: Option<&str>) -> Option<String> {
+        let mut subject = DistinguishedName::new();
+        if let Some(name) = common_name {
+            subject.push(DnType::CommonName, name);
+        }
+        of_subject(names, subject)
+    }
+
+    fn of_subject(names: Vec<SanType>, subject: DistinguishedName) -> Option<String> {
         let mut params = CertificateParams::default();
         params.subject_alt_names = names;
-        params.distinguished_name = rcgen::DistinguishedName::new();
-        if let Some(name) = common_name {
-            params.distinguished_name.push(DnType::CommonName, name);
-        }
+        params.distinguished_name = subject;
         let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
         of_certificate(certificate.der()).map(|it| it.as_str().to_owned())
     }
@@ -75,5 +98,40 @@ mod tests {
         let uid = SanType::URI("uid:0".try_into().unwrap());
         assert_eq!(identity(vec![uid], Some("x")), None);
         assert_eq!(of_certificate(b"no certificate"), None);
+    }
+
+    #[test]
+    fn a_subject_stands_for_one_certificate() {
+        let of = |names: &[(DnType, &str)]| {
+            let mut subject = DistinguishedName::new();
+            for (kind, value) in names {
+                subject.push(kind.clone(), *value);
+            }
+            of_subject(vec![], subject)
+        };
+        let (name, company) = (DnType::CommonName, DnType::OrganizationName);
+        let two = of(&[(name.clone(), "web"), (company.clone(), "prod")]);
+        assert_eq!(two.as_deref(), Some("CN=web, O=prod"));
+        for one in ["web, O=prod", "web + O=prod"] {
+            assert_eq!(of(&[(name.clone(), one)]), None, "{one}");
+        }
+        let clear = of(&[(company, "Example, Inc."), (name, "web")]);
+        assert_eq!(clear.as_deref(), Some("O=Example, Inc., CN=web"));
+    }
+
+    #[test]
+    fn a_subject_that_is_no_text_is_no_identity() {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "caf~");
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let mut der = certificate.der().to_vec();
+        assert!(of_certificate(&der).is_some());
+        // In Latin-1. The signature is not looked at here.
+        for at in 0..der.len() - 4 {
+            if der[at..].starts_with(b"caf~") {
+                der[at + 3] = 0xe9;
+            }
+        }
+        assert_eq!(of_certificate(&der), None);
     }
 }

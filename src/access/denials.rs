@@ -10,7 +10,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{audit::Audited, identity::Identity};
+use super::{
+    audit::{Audited, shortened},
+    identity::Identity,
+};
 
 /// How long the calls of an address are counted before they are logged again.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -52,8 +55,8 @@ impl Denials {
         let address = address.filter(|_| is_kept);
         let last = Denied {
             peer,
-            operation: shortened(operation).to_owned(),
-            reason: shortened(reason).to_owned(),
+            operation: shortened(operation, NAME_BYTES_MAX).to_owned(),
+            reason: shortened(reason, NAME_BYTES_MAX).to_owned(),
         };
         if let Some(counted) = known.get_mut(&address) {
             counted.calls += 1;
@@ -99,14 +102,6 @@ impl Denied {
         };
         audited.denied_times(calls);
     }
-}
-
-fn shortened(text: &str) -> &str {
-    let mut end = text.len().min(NAME_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl<T> Watched<T> {
             Err(problem) => {
                 let error = &problem;
                 tracing::error!(
-                    key, %error, "not reloaded: what was read before stays in force"
+                    key, %error, "not reloaded: the previous content stays in force"
                 );
                 seen.1 = Some(problem);
             }

@@ -148,11 +148,11 @@ impl Jwts {
     fn check_lifetime(&self, iat: Option<u64>, exp: u64) -> Result<(), Unauthenticated> {
         let refuse = |why: String| Err(Unauthenticated(format!("the bearer token {why}")));
         if exp > END_MAX {
-            return refuse("ends too late: exp must be in seconds since 1970".to_owned());
+            return refuse("expires too late: exp must be in seconds since 1970".to_owned());
         }
         let lifetime = exp.saturating_sub(iat.unwrap_or_else(get_current_timestamp));
         match self.lifetime_max.map(|max| max.as_secs()) {
-            Some(max) if lifetime > max => refuse(format!("lives for more than {max} s")),
+            Some(max) if lifetime > max => refuse(format!("is valid for more than {max} s")),
             _ => Ok(()),
         }
     }
@@ -235,13 +235,13 @@ fn refused(error: &Error) -> Unauthenticated {
         ErrorKind::InvalidIssuer => "was issued by another issuer",
         ErrorKind::InvalidAudience => "is for another audience",
         ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
-            "must say exp, iss, aud and sub"
+            "must have the claims exp, iss, aud and sub"
         }
-        ErrorKind::Json(_) => "has a claim of a type that it must not have",
-        ErrorKind::InvalidToken => "is no JWT, or demands extensions (crit)",
-        ErrorKind::InvalidAlgorithm => "is signed in a way that its key does not allow",
-        ErrorKind::InvalidSignature => "is not signed by a key that is known",
-        _ => "is not known, and no JWT",
+        ErrorKind::Json(_) => "has a claim of the wrong type",
+        ErrorKind::InvalidToken => "is not a JWT, or requires extensions (crit)",
+        ErrorKind::InvalidAlgorithm => "is signed with an algorithm that its key does not allow",
+        ErrorKind::InvalidSignature => "is not signed by a key of the JWKS",
+        _ => "is not known, and is not a JWT",
     };
     Unauthenticated(format!("the bearer token {why}"))
 }

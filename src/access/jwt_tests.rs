@@ -93,15 +93,15 @@ fn a_token_that_was_not_made_for_us_now_by_our_issuer_is_refused() {
         (with("iss", "https://other"), "another issuer"),
         (with("sub", "uid:0"), "uid:"),
         (with("exp", now + 3700), "more than 3600 s"),
-        (with("exp", u64::MAX), "ends too late"),
-        (with("exp", 1_u64 << 63), "ends too late"),
+        (with("exp", u64::MAX), "expires too late"),
+        (with("exp", 1_u64 << 63), "expires too late"),
         (with("iat", now - 3600), "more than 3600 s"),
         (
             with("iss", json!(["https://issuer", "https://other"])),
-            "of a type",
+            "of the wrong type",
         ),
-        (with("exp", Value::Null), "must say"),
-        (with("aud", Value::Null), "must say"),
+        (with("exp", Value::Null), "must have"),
+        (with("aud", Value::Null), "must have"),
     ] {
         refused(&one.sign(&header(), &claims), why);
     }
@@ -110,7 +110,7 @@ fn a_token_that_was_not_made_for_us_now_by_our_issuer_is_refused() {
     refused(&one.sign(&unknown, &claims()), "not signed by a key");
     let nameless = json!({"alg": "ES256"});
     refused(&one.sign(&nameless, &claims()), "not signed by a key");
-    refused("0123456789abcdef", "no JWT");
+    refused("0123456789abcdef", "not a JWT");
     let critical = json!({"alg": "ES256", "kid": "one", "crit": ["b64"], "b64": true});
     refused(&one.sign(&critical, &claims()), "crit");
     let mut altered = one.sign(&header(), &claims()).into_bytes();

@@ -30,7 +30,7 @@ impl Tokens {
             let mut words = line.split_whitespace();
             let (Some(identity), Some(token), None) = (words.next(), words.next(), words.next())
             else {
-                return Err(refuse("must be an identity and a token"));
+                return Err(refuse("must have an identity and a token"));
             };
             if token.len() < TOKEN_BYTES_MIN {
                 let why = format!("a token must have at least {TOKEN_BYTES_MIN} bytes");
@@ -39,7 +39,7 @@ impl Tokens {
             let identity = Identity::of_token(identity).map_err(refuse)?;
             let digest = Sha256::digest(token).into();
             if tokens.iter().any(|(known, _)| *known == digest) {
-                return Err(refuse("the token stands in an earlier line too"));
+                return Err(refuse("an earlier line has the same token"));
             }
             tokens.push((digest, identity));
         }

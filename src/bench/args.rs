@@ -30,8 +30,8 @@ pub struct BenchArgs {
     /// Concurrent operations, on all connections together.
     #[arg(long, value_name = "NUMBER", default_value = "64")]
     pub(crate) in_flight: NonZeroUsize,
-    /// Operations begun per second (churn: sessions), independent of answers; latency counts from
-    /// when each was due [default: the next one after an answer].
+    /// Operations started per second (churn: sessions), regardless of answers; latency counts from
+    /// the time at which each was due [default: start the next one after an answer].
     #[arg(long, value_name = "NUMBER", value_parser = rate)]
     pub(crate) rate: Option<f64>,
     /// The time before the measurement.
@@ -67,7 +67,7 @@ pub struct BenchArgs {
     /// variables [default: that of --server].
     #[arg(long, value_name = "URL")]
     pub(crate) resume_on: Option<Address>,
-    /// Threads of this process [default: half as many as there are cores, at least one].
+    /// Threads of this process [default: half the number of cores, at least one].
     #[arg(long, value_name = "NUMBER")]
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]

@@ -73,10 +73,10 @@ impl Contexts {
     pub(crate) fn unknown(&self, name: &str) -> Error {
         let known: Vec<_> = self.contexts.keys().map(String::as_str).collect();
         let known = match known.as_slice() {
-            [] => "`lockkeeper context set` makes the first".to_owned(),
-            several => format!("there are: {}", several.join(", ")),
+            [] => "`lockkeeper context set` creates one".to_owned(),
+            several => format!("the contexts are: {}", several.join(", ")),
         };
-        Error::Misconfigured(format!("no context is called {name}; {known}"))
+        Error::Misconfigured(format!("there is no context {name}; {known}"))
     }
 }
 

@@ -34,14 +34,14 @@ pub fn by_signal(signal: i32) -> u8 {
 pub const HELP: &str = "\
 Exit codes:
   0    done
-  1    not granted: held by another owner, the wait timed out, or not the owner
+  1    not granted (held by another owner, or the wait timed out), or not the owner
   64   wrong usage, a value that the coordinator refuses, another kind of lock under this
        name, or a write lock for an owner that holds the read lock
   69   the coordinator or its store is unavailable
   70   internal error
-  75   outcome unknown: it may have been done; repeat it with the same --request-id
+  75   outcome unknown: the operation may have taken effect; retry with the same --request-id
   77   no credentials, or not allowed
-  78   unusable settings (serve)";
+  78   invalid settings (serve)";
 
 /// The end of `run --help`.
 pub const RUN_HELP: &str = "\
@@ -64,7 +64,7 @@ Exit codes:
   0    done
   64   wrong usage
   65   the run is void: a lock was held twice at once or was lost, a token did not grow, or a
-       call failed that must not
+       call failed unexpectedly
   69   the coordinator is unavailable
   70   internal error
   128 + N if signal N ended the run; the measurement until then is printed";

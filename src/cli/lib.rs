@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use self::args::ClientCommand;
 
-pub use self::commands::Own;
+pub use self::commands::{Grpc, Own};
 
 /// Runs a client command, whose errors have this form; returns the process's exit code. `health`
 /// asks the coordinator of this container, if there is one and no other address is given.

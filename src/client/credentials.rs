@@ -128,8 +128,8 @@ impl Token {
             return Err(Error::Misconfigured(why));
         }
         let value: Result<AsciiMetadataValue, _> = format!("Bearer {}", text.trim()).parse();
-        let mut value: MetadataValue<_> = value
-            .map_err(|_| Error::Misconfigured("a token has letters that cannot be sent".into()))?;
+        let mut value: MetadataValue<_> =
+            value.map_err(|_| Error::Misconfigured("a token has invalid characters".into()))?;
         value.set_sensitive(true);
         Ok(value)
     }

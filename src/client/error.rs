@@ -26,7 +26,7 @@ pub enum Error {
         cause: String,
     },
     /// The wait ended without a grant: the lock has another holder, or too few permits are free.
-    #[error("{name}: not granted within the time to wait")]
+    #[error("{name}: {}", why_not_granted(*reason))]
     NotGranted {
         /// The lock, semaphore or latch; several locks are separated by commas.
         name: String,
@@ -164,20 +164,24 @@ fn describe(status: &Status) -> String {
     }
 }
 
-/// The reason of a loss for people, such as `its lease ran out`, followed by the detail.
+fn why_not_granted(reason: NotGrantedReason) -> &'static str {
+    match reason {
+        NotGrantedReason::Deadlock => "not granted, the wait was part of a deadlock",
+        _ => "not granted within the time to wait",
+    }
+}
+
+/// The reason of a loss for people, such as `its lease ended`, followed by the detail.
 pub fn why_lost(reason: LostReason, detail: &str) -> String {
     let known = [
-        (LostReason::Expired, "its lease ran out"),
+        (LostReason::Expired, "its lease ended"),
         (LostReason::TakenOver, "another owner holds it"),
         (
             LostReason::StoreUnreachable,
             "the store could not be reached in time",
         ),
-        (LostReason::ForceReleased, "an operator took it away"),
-        (
-            LostReason::Preempted,
-            "it was to be yielded and was taken away",
-        ),
+        (LostReason::ForceReleased, "an operator force-released it"),
+        (LostReason::Preempted, "it was preempted"),
         (
             LostReason::ClockStepped,
             "the store's clock stepped and ended its lease",

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockkeeper_store::script::{NameKind, WalkCursor};
+use lockkeeper_store::script::{Asked, NameKind, WalkCursor};
 use tokio::time::Instant;
 
 use crate::{
@@ -257,14 +257,14 @@ impl Core {
         }
     }
 
-    /// Releases a lock by force; with the token of holders that were `asked` to yield, from nobody
-    /// else.
+    /// Releases a lock by force; if holders were `asked` to yield, only while it has no other
+    /// holder.
     pub(crate) async fn force(
         &self,
         name: &LockName,
         reason: &Reason,
         grace: Duration,
-        asked: Option<u64>,
+        asked: Option<Asked<'_>>,
     ) -> Result<ForceReleased, Error> {
         let (scripts, acks) = self.replicated(0);
         let (key, max) = (name.store_key(), FORCED_HOLDERS);

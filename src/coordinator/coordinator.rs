@@ -181,6 +181,11 @@ impl Coordinator {
         self.core.draining.is_cancelled()
     }
 
+    /// Returns when [`Coordinator::drain`] begins.
+    pub async fn draining(&self) {
+        self.core.draining.cancelled().await;
+    }
+
     /// Stops all tasks. False if some had not ended within the grace time.
     pub async fn stop(&self, grace: Duration) -> bool {
         self.core.draining.cancel();

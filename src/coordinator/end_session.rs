@@ -76,15 +76,21 @@ impl Core {
         sessions: Vec<Arc<Session>>,
         reason: &Reason,
     ) -> SessionsEnded {
-        let mut ended = SessionsEnded::default();
-        for session in sessions {
-            if let Some(grants) = session.end_by_force(&self.deadlines, reason.as_str()) {
-                ended.sessions += 1;
-                ended.grants += grants.len();
-                self.ended(&session, grants).await;
-            }
-        }
-        ended
+        // None goes on while the store answers for another.
+        let ended = sessions.into_iter().filter_map(|session| {
+            let grants = session.end_by_force(&self.deadlines, reason.as_str())?;
+            Some((session, grants))
+        });
+        let ended: Vec<_> = ended.collect();
+        let counts = SessionsEnded {
+            sessions: ended.len(),
+            grants: ended.iter().map(|(_, grants)| grants.len()).sum(),
+        };
+        let each = async |(session, grants)| self.ended(&session, grants).await;
+        stream::iter(ended)
+            .for_each_concurrent(RELEASES_MAX, each)
+            .await;
+        counts
     }
 
     async fn ended(self: &Arc<Self>, session: &Arc<Session>, grants: Vec<Holding>) {

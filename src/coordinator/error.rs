@@ -55,13 +55,13 @@ pub enum Error {
     #[error("the session has ended: it cannot be resumed")]
     SessionEnded,
     /// A bound would be exceeded.
-    #[error("{} is reached", .0.name())]
+    #[error("the limit {} is reached", .0.name())]
     LimitReached(Limit),
     /// The caller has reached the quota of one identity.
     #[error(transparent)]
     QuotaReached(#[from] QuotaReached),
     /// No rule lets the caller do this.
-    #[error("no rule allows the caller to {} {name}", right.name())]
+    #[error("no rule gives the caller the right `{}` for {name}", right.name())]
     Forbidden {
         /// The right it lacks.
         right: Right,
@@ -72,10 +72,10 @@ pub enum Error {
     #[error("the ticket is refused: {}", .0.describe())]
     TicketRefused(TicketRefused),
     /// The candidate of a transfer does not wait for the leadership.
-    #[error("no such candidate waits to lead")]
+    #[error("no such candidate is waiting")]
     CandidateNotWaiting,
     /// The number of permits was never set.
-    #[error("the semaphore has no number of permits yet")]
+    #[error("the semaphore does not exist: its number of permits was never set")]
     SemaphoreNotFound,
     /// The request asks for more permits than exist.
     #[error("the semaphore has only {total} permits")]
@@ -159,8 +159,8 @@ impl Limit {
 fn describe(ownership: Ownership) -> &'static str {
     match ownership {
         Ownership::HeldByAnother => "another owner holds it",
-        Ownership::Expired => "its lease has expired, it was released, or it never held it",
-        Ownership::NeverHeld => "no grant of it is known",
+        Ownership::Expired => "the grant has expired or was released, or never existed",
+        Ownership::NeverHeld => "no such grant is known",
         Ownership::HeldInAnotherMode => "the caller holds it in another mode",
     }
 }
@@ -180,11 +180,11 @@ mod tests {
             ),
             (
                 Error::NotOwner(Ownership::Expired),
-                "not the owner: its lease has expired, it was released, or it never held it",
+                "not the owner: the grant has expired or was released, or never existed",
             ),
             (
                 Error::NotOwner(Ownership::NeverHeld),
-                "not the owner: no grant of it is known",
+                "not the owner: no such grant is known",
             ),
             (
                 Error::NotOwner(Ownership::HeldInAnotherMode),
@@ -192,11 +192,11 @@ mod tests {
             ),
             (
                 Error::LimitReached(Limit::WaitersPerLock),
-                "waiters_per_lock_max is reached",
+                "the limit waiters_per_lock_max is reached",
             ),
             (
                 Error::TicketRefused(TicketRefused::Expired),
-                "the ticket is refused: its time is over",
+                "the ticket is refused: it has expired",
             ),
             (
                 Error::TicketRefused(TicketRefused::Over),

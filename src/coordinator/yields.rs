@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::{Account, Counted, Quota};
-use lockkeeper_store::script::{Moved, ToHolders};
+use lockkeeper_store::script::{Asked, Moved, ToHolders};
 use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Instant, sleep, sleep_until},
@@ -72,6 +72,8 @@ pub struct YieldRequested {
 struct Standing {
     core: Arc<Core>,
     request: RequestYield,
+    /// The owners that were asked.
+    asked: Vec<String>,
     /// To holders that were not reached yet.
     message: ToHolders,
     until: Instant,
@@ -125,6 +127,7 @@ impl Core {
         seen.holders
             .retain(|it| Some(&it.owner) != request.for_owner.as_ref());
         let holders = seen.holders.iter().map(|it| it.owner.field().to_owned());
+        let asked: Vec<String> = holders.collect();
         let mut standing = Standing {
             core: Arc::clone(self),
             message: ToHolders {
@@ -136,8 +139,9 @@ impl Core {
                 handed_over: false,
                 name: request.name.store_key().to_owned(),
                 reason: request.reason.as_str().to_owned(),
-                holders: holders.collect(),
+                holders: asked.clone(),
             },
+            asked,
             request,
             until,
             pause: REPEAT_PAUSE.0,
@@ -303,10 +307,11 @@ impl Standing {
         };
         sleep_until(self.until).await;
         let RequestYield { name, reason, .. } = &self.request;
-        let forced = self
-            .core
-            .force(name, reason, grace, Some(self.message.token));
-        match forced.await {
+        let asked = Asked {
+            token: self.message.token,
+            holders: &self.asked,
+        };
+        match self.core.force(name, reason, grace, Some(asked)).await {
             Ok(forced) => {
                 let holders = forced.holder_count;
                 tracing::info!(%name, holders, by = %self.request.by, "preempted");

@@ -49,10 +49,17 @@ impl AllowedHosts {
         name == "localhost" || self.names.iter().any(|known| known == name)
     }
 
-    /// Whether an `Origin` is that of this port: an accepted host.
-    pub(crate) fn allow_origin(&self, origin: &str) -> bool {
-        let host = origin.split_once("://").map(|(_, host)| host);
-        host.is_some_and(|host| self.allow(host))
+    /// Whether a page of an `Origin` may call this `Host`: one of the same authority, or of a
+    /// configured name. Another port of this machine is another site.
+    pub(crate) fn allow_origin(&self, origin: &str, host: &str) -> bool {
+        let Some((_, authority)) = origin.split_once("://") else {
+            return false;
+        };
+        let name = authority
+            .split_once(':')
+            .map_or(authority, |(name, _)| name);
+        let is_named = self.names.iter().any(|it| it.eq_ignore_ascii_case(name));
+        is_named || authority.eq_ignore_ascii_case(host)
     }
 }
 
@@ -85,9 +92,32 @@ mod tests {
         ] {
             assert!(!local.allow(host), "{host}");
         }
-        assert!(local.allow_origin("http://localhost:7625"));
-        assert!(!local.allow_origin("http://evil.example") && !local.allow_origin("null"));
         let public = AllowedHosts::new(&[], listen("0.0.0.0:7626"));
         assert!(public.allow("10.0.0.1:7626") && !public.allow("lock.example"));
+    }
+
+    #[test]
+    fn a_page_is_of_the_same_authority_or_of_a_configured_name() {
+        let names = ["app.example".to_owned()];
+        let hosts = AllowedHosts::new(&names, Some(([127, 0, 0, 1], 7625).into()));
+        let allow = |origin| hosts.allow_origin(origin, "localhost:7625");
+        for origin in [
+            "http://localhost:7625",
+            "http://LOCALHOST:7625",
+            "https://app.example",
+        ] {
+            assert!(allow(origin), "{origin}");
+        }
+        for origin in [
+            "http://localhost:3000",
+            "http://localhost",
+            "http://127.0.0.1:7625",
+            "http://10.0.0.1:7625",
+            "http://evil.example",
+            "http://app.example.evil.example",
+            "null",
+        ] {
+            assert!(!allow(origin), "{origin}");
+        }
     }
 }

@@ -145,11 +145,11 @@ fn with_access(running: &Settings, loaded: Settings) -> Result<Settings, String>
     let mut settings = running.clone();
     settings.access = loaded.access;
     if settings.access.rules.is_empty() && !running.access.rules.is_empty() {
-        let why = "access.rules: without a rule, callers could use every name; a restart does it";
+        let why = "access.rules: only a restart can remove the last rule, which opens every name";
         return Err(why.to_owned());
     }
     if security::identifies(&settings) != security::identifies(running) {
-        let why = "access: that callers have to be identified can change with a restart only";
+        let why = "access: only a restart can change whether callers must be identified";
         return Err(why.to_owned());
     }
     Ok(settings)

@@ -25,7 +25,7 @@ impl Repeats {
             .peer
             .map_or_else(String::new, |it| it.ip().to_string());
         let identity = asked.identity.as_str();
-        self.is_new([identity, &peer, asked.operation, asked.name].join("\n"))
+        self.is_new([identity, &peer, asked.operation, asked.name()].join("\n"))
     }
 
     fn is_new(&self, what: String) -> bool {
@@ -48,7 +48,23 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper_access::Identity;
+
     use super::*;
+
+    #[test]
+    fn a_long_name_is_not_remembered_as_a_whole() {
+        let (repeats, name) = (Repeats::default(), "a".repeat(1 << 20));
+        let asked = Audited {
+            identity: &Identity::named("web"),
+            peer: None,
+            operation: "ListLocks",
+            name: &name,
+            reason: "",
+        };
+        assert!(repeats.is_first(&asked));
+        assert!(repeats.0.lock().keys().all(|it| it.len() < 1024));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn what_repeats_is_audited_once_a_minute() {

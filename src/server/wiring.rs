@@ -21,6 +21,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
@@ -36,6 +37,7 @@ use crate::{
     probe::StoreProbe,
     process::{dumps, memory, rlimit, systemd},
     reload::{Reloaded, ReloadedSecrets, ReloadedSettings},
+    secret_files,
     security::{self, Security},
     sizing,
     telemetry::{self, LostLines},
@@ -50,6 +52,7 @@ pub async fn run(
     commit: &'static str,
     lost: LostLines,
 ) -> anyhow::Result<()> {
+    dumps::refuse();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = match settings.server.listen.0 {
@@ -86,15 +89,14 @@ async fn serve_on(
     listener: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
-    dumps::refuse();
     let memory = memory::allowed();
     sizing::set_limits(&mut settings, memory);
-    let grace = settings.server.drain_grace;
     // Every name begins with the prefix, so an invalid prefix makes every name invalid.
     if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
         return Err(misconfigured("store.key_prefix", &why));
     }
     let admin = bind_admin(&settings)?;
+    secret_files::check_settings(&sources).map_err(|why| misconfigured("--config", &why))?;
     let (connections, calls) = (host::Metrics::default(), grpc::Metrics::default());
     let Security { access, tls } =
         Security::read(&settings, memory).map_err(|(key, problem)| misconfigured(key, &problem))?;
@@ -111,7 +113,7 @@ async fn serve_on(
     let probe = StoreProbe::new(coordinator.clone());
     let fleet = fleet_of(&settings, &coordinator, &listeners)?;
     let metrics = metrics(commit, &coordinator, &connections, &calls, &access, &lost);
-    let drained = tokio_util::sync::CancellationToken::new();
+    let drained = CancellationToken::new();
     let is_shown = admin.is_some() || fleet.own_name().is_some();
     let samples = sampled(is_shown, &metrics, &coordinator, &drained);
     let services = grpc::services(
@@ -140,6 +142,7 @@ async fn serve_on(
     tokio::select! {
         ended = &mut server => ended?,
         () = stop => {
+            let grace = settings.server.drain_grace;
             info!(?grace, "draining");
             systemd::stopping();
             let begun = tokio::time::Instant::now();
@@ -170,7 +173,7 @@ fn sampled(
     is_shown: bool,
     metrics: &admin::Metrics,
     coordinator: &Coordinator,
-    stop: &tokio_util::sync::CancellationToken,
+    stop: &CancellationToken,
 ) -> Samples {
     let samples = Samples::default();
     if is_shown {
@@ -195,7 +198,7 @@ fn metrics(
     let mut registrar = Registrar::new(&mut registry);
     registrar.add(
         "build",
-        "What is running",
+        "The running version",
         Info::new([
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("commit", commit.to_owned()),
@@ -289,7 +292,7 @@ fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
 async fn drain<E: std::error::Error + Send + Sync + 'static>(
     coordinator: &Coordinator,
     fleet: &Fleet,
-    drained: &tokio_util::sync::CancellationToken,
+    drained: &CancellationToken,
     server: &mut (impl Future<Output = Result<(), E>> + Unpin),
     begun: tokio::time::Instant,
     grace: Duration,
@@ -369,7 +372,7 @@ fn connect(
         connect_timeout: store.connect_timeout,
         replica_ack_timeout: store.replica_ack_timeout,
         replica_marker: script::keys::replicated(&store.key_prefix),
-        probe_channel: script::keys::channel(&script::keys::replicated(&store.key_prefix)),
+        probe_channels: script::keys::probes(&store.key_prefix),
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
         tls: TlsCertificates {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Error, Result, ensure};
+use anyhow::{Error, Result, anyhow, ensure};
 use deadpool_redis::redis::from_redis_value;
 use lockkeeper_testkit::{
     checker::{Bounds, check},
@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     driver_process::{Driver, PATIENCE},
     real::scene::{LEASE, SECRET, connect_to},
-    trial::Language,
+    trial::{Language, Unsafe},
 };
 
 const NAME: &str = "contended";
@@ -127,16 +127,19 @@ fn judge(text: &str, names: &BTreeSet<String>, events: &[Event], bounds: &Bounds
         found.silent.len() + found.unaware.len(),
         found.outage,
     );
-    let problems = [
+    let always = [
         &found.violations,
         &found.tokens,
         &found.twins,
-        &found.stuck,
-        &found.silent,
         &found.unaware,
     ];
-    let problems: Vec<_> = problems.into_iter().flatten().take(20).collect();
-    ensure!(problems.is_empty(), "{problems:#?}");
+    let always: Vec<_> = always.into_iter().flatten().take(20).collect();
+    if !always.is_empty() {
+        return Err(anyhow!("{always:#?}").context(Unsafe));
+    }
+    let in_time = found.stuck.iter().chain(&found.silent);
+    let in_time: Vec<_> = in_time.take(20).collect();
+    ensure!(in_time.is_empty(), "{in_time:#?}");
     let idle: Vec<_> = grants.iter().filter(|(_, grants)| **grants == 0).collect();
     ensure!(idle.is_empty(), "never had the lock: {idle:?}");
     Ok(())

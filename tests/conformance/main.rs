@@ -50,6 +50,14 @@ fn main() {
             wrong::is_caught(client, by).map_err(|it| Failed::from(format!("{it:#}")))
         })
     });
+    let wrong = wrong.chain(has_wrong.then(|| {
+        Trial::test("wrong::only_what_is_wrong_is_caught", || {
+            wrong::only_what_is_wrong_is_caught().map_err(|it| Failed::from(format!("{it:#}")))
+        })
+    }));
+    let void = Trial::test("only_lateness_voids_a_run", || {
+        trial::only_lateness_voids_a_run().map_err(|it| Failed::from(format!("{it:#}")))
+    });
     let contention = Trial::test("contention", {
         let languages = languages.clone();
         move || trial::contention(&languages).map_err(|it| Failed::from(format!("{it:#}")))
@@ -64,7 +72,9 @@ fn main() {
     });
     // It proves nothing on a busy machine.
     let speed = speed.with_ignored_flag(true);
-    let trials = trials.chain(wrong).chain([contention, deadlock, speed]);
+    let trials = trials
+        .chain(wrong)
+        .chain([void, contention, deadlock, speed]);
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     if !arguments.list {
         table.print();

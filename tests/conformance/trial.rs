@@ -1,8 +1,8 @@
 //! How a scenario is run in a language.
 
-use std::{env, ffi::OsString, path::Path, time::Duration};
+use std::{cell::Cell, env, ffi::OsString, fmt, path::Path, time::Duration};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use lockkeeper_testkit::heartbeat;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -21,6 +21,10 @@ const SCENARIO_MAX: Duration = Duration::from_secs(120);
 
 /// How often such a scenario is run.
 const RUNS_MAX: usize = 4;
+
+/// Marks a failure that no late thread explains: such a run is never void.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unsafe;
 
 /// A language, and how its driver is started.
 #[derive(Clone, Debug)]
@@ -80,15 +84,33 @@ impl Language {
 
 /// Runs a scenario with scripted coordinators.
 pub(crate) fn scripted(language: &Language, scenario: Scenario) -> Result<()> {
+    judged(|runtime| runtime.block_on(bounded(play(language, scenario))))
+}
+
+/// The same, but it has to fail, and to say this.
+#[expect(clippy::print_stderr, reason = "what caught a client is the result")]
+pub(crate) fn scripted_fails(wrong: &Language, scenario: Scenario, says: &str) -> Result<()> {
     judged(|runtime| {
-        runtime.block_on(bounded(async {
-            let mut stage = Stage::new(language.driver().await?).await?;
-            scenario(&mut stage).await?;
-            let problems = stage.problems();
-            ensure!(problems.is_empty(), "{}", problems.join("; "));
-            Ok(())
-        }))
+        let Err(failure) = runtime.block_on(bounded(play(wrong, scenario))) else {
+            bail!("it passes");
+        };
+        let failure = format!("{failure:#}");
+        ensure!(failure.contains(says), "{says:?} expected: {failure}");
+        eprintln!("caught: {failure}");
+        Ok(())
     })
+}
+
+async fn play(language: &Language, scenario: Scenario) -> Result<()> {
+    let mut stage = Stage::new(language.driver().await?).await?;
+    let played = scenario(&mut stage).await;
+    let problems = stage.problems();
+    if problems.is_empty() {
+        return played;
+    }
+    let failure = played.err().map(|it| format!("{it:#}"));
+    let problems: Vec<_> = problems.into_iter().chain(failure).collect();
+    Err(anyhow!(problems.join("; ")).context(Unsafe))
 }
 
 /// Runs a scenario with real coordinators.
@@ -116,24 +138,66 @@ async fn bounded(scenario: impl Future<Output = Result<()>>) -> Result<()> {
     ended.map_err(|_| anyhow!("it has not ended after {SCENARIO_MAX:?}"))?
 }
 
-/// Runs something anew if it failed while the machine was starved.
-#[expect(clippy::print_stderr, reason = "a void run is never silent")]
+/// Runs something in a runtime of its own, [repeatedly](repeated) if need be.
 fn judged(run: impl Fn(&Runtime) -> Result<()>) -> Result<()> {
-    let mut result = Ok(());
-    for number in 1..=RUNS_MAX {
+    repeated(|| {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()?;
         heartbeat::begin();
         let begun = Instant::now();
-        result = run(&runtime);
+        let result = run(&runtime);
         let late = heartbeat::lateness(begun, Instant::now()).most;
         runtime.shutdown_background();
-        if result.is_ok() || late <= LATE_MAX {
-            break;
+        Ok((result, late))
+    })
+}
+
+/// Runs something anew if it failed in time only, and while the machine was starved. A run says how
+/// it ended, and how late the machine was.
+#[expect(clippy::print_stderr, reason = "a void run is never silent")]
+fn repeated(run: impl Fn() -> Result<(Result<()>, Duration)>) -> Result<()> {
+    let mut last = Ok(());
+    for number in 1..=RUNS_MAX {
+        let (result, late) = run()?;
+        let may_be_void = |it: &anyhow::Error| it.downcast_ref::<Unsafe>().is_none();
+        if late <= LATE_MAX || !result.as_ref().is_err_and(may_be_void) {
+            return result;
         }
         eprintln!("void: run {number} on a machine that woke {late:?} late: {result:?}");
+        last = result;
     }
-    result
+    last
+}
+
+/// Only what a late thread explains is run anew.
+pub(crate) fn only_lateness_voids_a_run() -> Result<()> {
+    let runs = |result: fn() -> Result<()>, late: Duration| {
+        let runs = Cell::new(0);
+        let ended = repeated(|| {
+            runs.set(runs.get() + 1);
+            Ok((result(), late))
+        });
+        (runs.get(), ended.is_ok())
+    };
+    let slow = || Err(anyhow!("it has not ended"));
+    let broken = || Err(anyhow!("two hold it").context(Unsafe));
+    let seen = [
+        runs(|| Ok(()), 2 * LATE_MAX),
+        runs(slow, LATE_MAX),
+        runs(slow, 2 * LATE_MAX),
+        runs(broken, 2 * LATE_MAX),
+    ];
+    let expected = [(1, true), (1, false), (RUNS_MAX, false), (1, false)];
+    ensure!(seen == expected, "{expected:?} expected: {seen:?}");
+    Ok(())
+}
+
+// === impl Unsafe ===
+
+impl fmt::Display for Unsafe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a promise is broken")
+    }
 }

@@ -144,7 +144,7 @@ CASES = [
     ),
 ]
 # What an alert keeps of the target if the rule does not keep all.
-KEPT = ["job", "instance"]
+KEPT = ["job", "namespace", "pod", "instance"]
 
 
 def target_of_compose():
@@ -156,6 +156,11 @@ def target_of_compose():
     return labels
 
 
+def pod_of(name):
+    """The name of a pod of a Deployment, as Kubernetes makes it: the last 5 letters always stay."""
+    return f"{name}-6d5b8c7f9d-"[:58] + "x2k4q"
+
+
 def target_of_chart(documents, kind, endpoints, namespace="here"):
     """A target, as the operator makes it of a monitor and of a pod; its own job is the name of the
     service, or that of the PodMonitor with its namespace. `monitoring` compares it with the real
@@ -165,7 +170,7 @@ def target_of_chart(documents, kind, endpoints, namespace="here"):
     endpoint = monitor["spec"][endpoints][0]
     labels = {
         "namespace": namespace,
-        "pod": f"{name}-6d5b8c7f9d-x2k4q",
+        "pod": pod_of(name),
         "container": "coordinator",
         "endpoint": endpoint["port"],
         "instance": "10.0.0.1:7626",
@@ -179,11 +184,11 @@ def target_of_chart(documents, kind, endpoints, namespace="here"):
     return labels
 
 
-def of_chart(kind, endpoints):
+def of_chart(kind, endpoints, **others):
     """The labels and the rules of a release with such a monitor."""
     switch = f"{kind[0].lower()}{kind[1:]}__enabled"
     values = {switch: "true", "networkPolicy__enabled": "false", "prometheusRule__enabled": "true"}
-    documents = rendered_with(**values)
+    documents = rendered_with(**values, **others)
     rules = of_kind(documents, "PrometheusRule")[0]["spec"]
     return target_of_chart(documents, kind, endpoints), rules
 
@@ -209,7 +214,7 @@ def expected_labels(fires, target):
         return {key: target[key] for key in ("job", "namespace") if key in target}
     keeps_all = fires.get("target")
     own = {key: value for key, value in fires.items() if key != "target"}
-    return own | (target if keeps_all else {key: target[key] for key in KEPT})
+    return own | (target if keeps_all else {key: target[key] for key in KEPT if key in target})
 
 
 def test_of(case, target, rules):
@@ -261,6 +266,30 @@ def another_release_does_not_hide_that_one_is_gone():
             runs = {"series": series("up", target | other), "values": "1x20"}
             answer = promtool([gone | {"input_series": [runs]}], rules)
             assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def another_release_s_series_fire_nothing():
+    for where in ["ServiceMonitor", "PodMonitor"]:
+        target, rules = WHERE[where]()
+        for other in [{"namespace": "there"}, {"pod": f"other-{target['pod']}"}]:
+            # Without a target of its own, LockkeeperDown rightly fires.
+            tests = [
+                test_of((alert, given, at, None), target | other, rules)
+                for alert, given, at, fires in CASES
+                if fires is not None and alert != "LockkeeperDown"
+            ]
+            answer = promtool(tests, rules)
+            assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def pods_of_long_releases_are_found():
+    """Of whose names Kubernetes keeps the beginning."""
+    for length in [45, 46, 47, 52, 57, 58, 59, 63]:
+        name = ("long-" * 13)[: length - 1] + "x"
+        target, rules = of_chart("PodMonitor", "podMetricsEndpoints", fullnameOverride=name)
+        cases = [case for case in CASES if case[0] == "LockkeeperDown" and case[1]]
+        answer = promtool([test_of(case, target, rules) for case in cases], rules)
+        assert answer.returncode == 0, (length, answer.stdout + answer.stderr)
 
 
 def a_rule_that_cannot_fire_is_found():
@@ -331,6 +360,8 @@ def checks():
             yield name, lambda where=where, alert=alert: fires_and_does_not_fire(where, alert)
     for check in [
         another_release_does_not_hide_that_one_is_gone,
+        another_release_s_series_fire_nothing,
+        pods_of_long_releases_are_found,
         a_rule_that_cannot_fire_is_found,
         promtool_takes_the_files,
         the_binary_shows_the_series_of_the_cases,

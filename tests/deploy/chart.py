@@ -21,6 +21,8 @@ REFUSED = [
     ({"auth.tokensSecret": "a"}, "auth.allowUnauthenticated excludes"),
     ({"auth.allowUnauthenticated": "false", "auth.tokensSecret": "a"}, "set tls.secretName"),
     ({"tls.clientCertificates": "true"}, "needs tls.secretName"),
+    ({"tls.privateAuthority": "true"}, "needs tls.secretName"),
+    ({"listenAddress": "::"}, "listenAddress"),
     ({"store.tls.clientCertificate": "true"}, "needs store.tls.secretName"),
     ({"tls.secretName": "a", "auth.tokensSecret": "b"}, "auth.allowUnauthenticated excludes"),
     ({"auth.jwtIssuer": "a"}, "need auth.jwks"),
@@ -130,6 +132,44 @@ def the_service_leads_to_one_store():
     assert stores(store__url="redis://elsewhere:6379/0", store__id=before) == before
 
 
+def environment(**values):
+    """What a coordinator is told in so many words."""
+    container = pod_template(**values)["spec"]["containers"][0]
+    return {it["name"]: it["value"] for it in container["env"] if "value" in it}
+
+
+def fleet_settings(**values):
+    beginning = "LOCKKEEPER__FLEET__"
+    told = environment(tls__secretName="a", **values).items()
+    return {name.removeprefix(beginning): value for name, value in told if beginning in name}
+
+
+def coordinators_verify_each_other():
+    """By the name that clients have, since no certificate has the address of a pod."""
+    assert not any("FLEET" in name for name in environment())
+    name = {"SERVER_NAME": "release-lockkeeper.here.svc"}
+    assert fleet_settings() == name
+    folder = "/etc/lockkeeper/tls"
+    authority = {"CA_FILE": f"{folder}/ca.crt"}
+    assert fleet_settings(tls__privateAuthority="true") == name | authority
+    ours = {"CERTIFICATE_FILE": f"{folder}/tls.crt", "KEY_FILE": f"{folder}/tls.key"}
+    closed = {"auth__allowUnauthenticated": "false", "store__keyPrefix": "a:"}
+    assert fleet_settings(tls__clientCertificates="true", **closed) == name | ours
+    # The environment is stronger than the file, so what the file says must stay out of it.
+    for config in ["[fleet]\nserver_name = 'a'", "fleet.server_name = 'a'"]:
+        assert fleet_settings(config=config) == {}, config
+    own = {"name": "LOCKKEEPER__FLEET__SERVER_NAME", "value": "a"}
+    own = {f"extraEnv[0].{key}": value for key, value in own.items()}
+    assert fleet_settings(**own) == {"SERVER_NAME": "a"}
+
+
+def pods_listen_where_it_is_said():
+    for address in ["0.0.0.0", "[::]"]:
+        told = environment(listenAddress=address)
+        assert told["LOCKKEEPER__SERVER__LISTEN"] == f"{address}:7625", told
+        assert told["LOCKKEEPER__ADMIN__LISTEN"] == f"{address}:7626", told
+
+
 THREE = [f"redis://:geheim@{host}:6379" for host in ["a", "b", "c"]]
 
 
@@ -195,6 +235,9 @@ def the_alerts_are_those_of_the_file():
     of_release = 'job="lockkeeper",namespace="here",pod=~"release-lockkeeper-[a-z0-9]+-[a-z0-9]+"'
     for rule, original in zip(here, there):
         assert rule["expr"] == original["expr"].replace('job="lockkeeper"', of_release)
+        # In the selector of each metric.
+        metrics = re.findall(r"\b(?:up|(?:lockkeeper|process)_\w+)\b", rule["expr"])
+        assert len(metrics) == rule["expr"].count(of_release), rule["expr"]
         section = f"docs/operating.md#{rule['alert'].lower()}"
         assert rule["annotations"]["runbook_url"] == f"https://a/b/{section}"
     bare = rendered_with(**MONITORED, prometheusRule__enabled="true")
@@ -324,6 +367,8 @@ CHECKS = [
     what_is_read_at_start_rolls_the_pods,
     a_release_of_the_chart_alone_does_not_roll_the_pods,
     the_service_leads_to_one_store,
+    coordinators_verify_each_other,
+    pods_listen_where_it_is_said,
     a_quorum_replaces_the_store,
     an_autoscaler_has_the_replicas,
     a_failover_does_not_empty_the_service,

@@ -8,6 +8,7 @@ use crate::{
     fault::Fault,
     heartbeat::Lateness,
     history::Event,
+    kinds,
     line::{Header, Line, micros},
     row::{Promise, Row, Usage},
     witness::Registers,
@@ -47,6 +48,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) used: [Usage; 2],
     pub(crate) findings: Findings,
     pub(crate) bounds: Bounds,
+    /// How many contenders and users did not come to an end.
+    pub(crate) unended: usize,
     pub(crate) ring: &'a Ring,
     /// What the users of all kinds did, for another checker.
     pub(crate) kinds: Vec<Line>,
@@ -72,7 +75,7 @@ impl Outcome<'_> {
             it.outage,
             it.back,
             it.outage_of_one,
-            self.ring.terms.leaderless(),
+            self.ring.terms.leaderless(self.bounds.stopped),
             lateness.most,
             lateness.total,
         ]
@@ -88,7 +91,11 @@ impl Outcome<'_> {
             format!("refused={}", self.sum(|it| it.refused)),
             format!("tokens={}", it.tokens.len() + it.twins.len()),
             format!("stuck={} silent={}", it.stuck.len(), it.silent.len()),
-            format!("unaware={}", it.unaware.len()),
+            format!(
+                "unaware={} not_owner={}",
+                it.unaware.len(),
+                it.refused.len()
+            ),
             format!("| outage={outage} back={back} one={one} leaderless={leaderless}"),
             format!(
                 "| MiB={}..{}",
@@ -196,19 +203,41 @@ impl Outcome<'_> {
         if it.outage_of_one > row.outage_of_one_max + late {
             in_time.push(format!("no grant of a lock for {:?}", it.outage_of_one));
         }
-        let leaderless = self.ring.terms.leaderless();
-        if leaderless > row.outage_of_one_max + late {
-            in_time.push(format!("no leader for {leaderless:?}"));
-        }
+        in_time.extend(self.of_users());
         // Calls and leases end by the clock.
         if it.failed > 0 && !row.may_fail {
             let why = self.ring.failures.lock().clone();
             in_time.push(format!("{} calls failed: {why:#?}", it.failed));
         }
-        if it.lost > 0 && !row.may_lose {
-            in_time.push(format!("{} grants were lost", it.lost));
+        if !row.may_lose {
+            in_time.extend(it.refused.iter().cloned());
+            if it.lost > 0 {
+                in_time.push(format!("{} grants were lost", it.lost));
+            }
         }
         Problems { always, in_time }
+    }
+
+    /// What went wrong with all who contend, and with the users of each kind.
+    fn of_users(&self) -> Vec<String> {
+        let (row, late) = (self.row, self.bounds.lateness.total);
+        let mut problems = Vec::new();
+        if self.unended > 0 {
+            problems.push(format!(
+                "{} contenders or users have not ended",
+                self.unended
+            ));
+        }
+        let leaderless = self.ring.terms.leaderless(self.bounds.stopped);
+        if leaderless > row.outage_of_one_max + late {
+            problems.push(format!("no leader for {leaderless:?}"));
+        }
+        // A user tries anew when its wait is over.
+        let patience = row.outage_of_one_max + kinds::WAIT + late;
+        let idle = kinds::idle(&self.kinds, [self.bounds.fault, self.bounds.stopped]);
+        let idle = idle.into_iter().filter(|(_, time)| *time > patience);
+        problems.extend(idle.map(|(kind, time)| format!("no success with {kind} for {time:?}")));
+        problems
     }
 }
 
@@ -230,6 +259,52 @@ fn excuse(bounds: &Bounds, struck_again: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::single;
+
+    /// The problems of a run of ten seconds without faults.
+    fn in_time(row: &Row, unended: usize, refused: usize) -> Vec<String> {
+        let second = Duration::from_secs(1);
+        let ring = Ring::of(Vec::new());
+        let outcome = Outcome {
+            row,
+            seed: 0,
+            strikes: 1,
+            struck_again: false,
+            used: [Usage {
+                memory: 0,
+                files: 0,
+            }; 2],
+            findings: Findings {
+                refused: vec!["lock 0: 1 could not give back what it had".to_owned(); refused],
+                ..Findings::default()
+            },
+            bounds: Bounds {
+                lease: 5 * second,
+                busy: 0,
+                fault: Duration::ZERO,
+                healed: Duration::ZERO,
+                stopped: 10 * second,
+                end: 10 * second,
+                lateness: Lateness::NONE,
+            },
+            unended,
+            ring: &ring,
+            kinds: Vec::new(),
+        };
+        outcome.problems().in_time
+    }
+
+    #[test]
+    fn who_does_not_end_is_a_problem_and_a_refusal_is_unless_grants_may_be_lost() {
+        let row = single("row", Fault::MasterKilled);
+        assert_eq!(in_time(&row, 0, 0), Vec::<String>::new());
+        assert_eq!(
+            in_time(&row, 2, 0),
+            ["2 contenders or users have not ended"]
+        );
+        assert_eq!(in_time(&row, 0, 1).len(), 1);
+        assert_eq!(in_time(&row.may_lose(), 0, 1), Vec::<String>::new());
+    }
 
     #[test]
     fn a_busy_machine_or_another_fault_is_an_excuse() {

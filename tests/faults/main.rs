@@ -14,6 +14,7 @@ use lockkeeper_testkit::{
 };
 
 mod contender;
+mod ends;
 mod fault;
 mod judgement;
 mod kinds;

@@ -2,12 +2,11 @@
 
 use std::{env, fs, sync::Arc, time::Duration};
 
-use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
 use tempfile::NamedTempFile;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -15,11 +14,13 @@ use crate::{
     checker::{Bounds, check},
     contender::{self, Contender, Ring, SHORT},
     coordinator::Coordinator,
+    ends::unended,
     fault::Fault,
     heartbeat,
     history::{At, History},
     judgement::{Outcome, Verdict},
     kinds::{self, User},
+    line::Line,
     redis_server::eventually,
     redisson,
     time::say,
@@ -34,9 +35,6 @@ const REDISSON_HOLDS: Duration = Duration::from_millis(2);
 
 /// How long they go on after the fault, at the least.
 const AFTER: Duration = Duration::from_millis(2500);
-
-/// Who has not come to an end by then is stuck, whatever it waits for.
-const END_MAX: Duration = Duration::from_secs(25);
 
 /// So often a run is repeated that shows nothing.
 const REPEATS_MAX: usize = 3;
@@ -312,10 +310,12 @@ impl Row {
         };
         let grants = || ring.history.grants();
         eventually("all contend", || async { grants() > 10 * CONTENDERS }).await;
+        let used = |lines: &[Line]| kinds::idle(lines, [At::ZERO; 2]).len();
+        let wanted = kinds::count(self.setup.kind);
+        let all_used = || async { ring.kinds.look(used) == wanted };
+        eventually("all kinds are used", all_used).await;
         let strikes = self.strike(&mut world, &ring).await;
-        let ended = timeout(END_MAX, join_all(contenders)).await;
-        let crashed = ended.is_ok_and(|all| all.iter().any(Result::is_err));
-        assert!(!crashed, "{}: a contender has crashed", self.name);
+        let unended = unended(contenders).await;
         world
             .coordinators
             .iter_mut()
@@ -341,6 +341,7 @@ impl Row {
             used: strikes.used,
             findings: check(&events, &bounds),
             bounds,
+            unended,
             ring: &ring,
             kinds: ring.kinds.take(),
         };

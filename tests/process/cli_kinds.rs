@@ -269,7 +269,7 @@ async fn latches() {
         .await;
     let (code, text) = shell.ask("latch wait start --wait 50ms").await;
     assert_eq!(code, 1, "{text}");
-    let not_opened = "not opened start: the wait ran out, count=2\n";
+    let not_opened = "not opened start: the wait timed out, count=2\n";
     assert!(text.starts_with(not_opened), "{text}");
     let waiting = shell.spawn(&["latch", "wait", "start", "--output", "json"]);
     eventually("it waits", || async {

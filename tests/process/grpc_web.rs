@@ -165,6 +165,8 @@ async fn pages_of_other_sites_are_refused_whatever_their_name_resolves_to() {
         ("localhost", "http://evil.example", false),
         ("evil.example", "http://localhost", false),
         ("localhost", "null", false),
+        ("localhost:1", "http://localhost:2", false),
+        ("localhost:1", "http://locks.example", true),
         ("locks.example", "https://locks.example", true),
         ("127.0.0.1:1", "http://127.0.0.1:1", true),
     ] {

@@ -2,6 +2,7 @@
 //! else.
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};
+use lockkeeper_client::Observed;
 use lockkeeper_testkit::prelude::*;
 
 use crate::{
@@ -96,6 +97,34 @@ async fn hand_over(client: &mut Client, name: &str, mode: LockMode) {
     holder.close().await.unwrap();
 }
 
+/// A leader that is observed: nobody polls.
+async fn elect(coordinator: &Coordinator, name: &str) {
+    let url = coordinator.url();
+    let client = lockkeeper_client::Client::connect(&url).await.unwrap();
+    let mut observer = client.observe(name, 0);
+    let session = client.session().open().await.unwrap();
+    let seen = observer.next().await.unwrap();
+    assert!(matches!(seen, Observed::NoLeader(_)), "{seen:?}");
+    let leader = session.election(name).campaign("first").await.unwrap();
+    until_proclaimed(&mut observer, "first").await;
+    leader.proclaim("second").await.unwrap();
+    until_proclaimed(&mut observer, "second").await;
+    leader.resign().await.unwrap();
+    let seen = observer.next().await.unwrap();
+    assert!(matches!(seen, Observed::NoLeader(_)), "{seen:?}");
+}
+
+async fn until_proclaimed(observer: &mut lockkeeper_client::Observer, value: &str) {
+    loop {
+        match observer.next().await.unwrap() {
+            Observed::Leader(leader) if leader.value == value => return,
+            // It leads, and has not proclaimed anything yet.
+            Observed::NoLeader(_) => {}
+            seen => panic!("{seen:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn mission_21_the_documented_permissions_are_enough_for_everything() {
     let redis = RedisServer::start().await;
@@ -134,8 +163,12 @@ async fn mission_21_the_documented_permissions_are_enough_for_everything() {
         waiting.expect_opened().await;
         assert!(latch.set(1).await && latch.delete().await);
     }
+    for name in ["workers", "workers{a-tag}"] {
+        elect(&coordinator, name).await;
+    }
     let log = coordinator.log();
     assert!(!log.contains("NOPERM"), "{log}");
+    assert!(!log.contains("may not run"), "{log}");
     assert!(!log.contains(PASSWORD) && !log.contains("p%40ss"), "{log}");
     assert_eq!(
         redis.text(&["DBSIZE"]).await,
@@ -183,6 +216,29 @@ async fn names_outside_of_the_prefix_are_out_of_reach() {
     assert!(!refused.message().contains("NOPERM"), "{refused}");
     eventually("it is logged", || async {
         coordinator.log().contains("NOPERM")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_missing_right_to_announce_elections_is_named() {
+    let redis = RedisServer::start().await;
+    let lacking = [
+        "ACL",
+        "SETUSER",
+        "u",
+        "on",
+        ">p",
+        "~*",
+        "&redisson_*",
+        "+@all",
+    ];
+    redis.command(&lacking).await;
+    let url = format!("redis://u:p@127.0.0.1:{}", redis.port());
+    let coordinator = Coordinator::start(&settings_on(&url)).await;
+    eventually("it is named", || async {
+        coordinator.log().contains("missing=\"publish\"")
+            || coordinator.log().contains("\"missing\":\"publish\"")
     })
     .await;
 }

@@ -145,6 +145,35 @@ async fn a_refused_subscription_is_told() {
 }
 
 #[tokio::test]
+async fn channels_come_back_though_others_are_refused() {
+    let server = RedisServer::start().await;
+    let user = [
+        "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all",
+    ];
+    server.command(&user).await;
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let (host, mut wakes) = connect(&RedisConfig {
+        url,
+        ..RedisConfig::default()
+    })
+    .expect("good");
+    for channel in ["allowed", "also-allowed", "other"] {
+        host.subscribe(channel).await.expect("subscribed");
+    }
+
+    // Redis ends the connection of who is subscribed to what is no longer allowed.
+    let fewer = ["resetchannels", "&allowed", "&also-allowed"];
+    let fewer = [&["ACL", "SETUSER", "app"], &fewer[..]].concat();
+    server.command(&fewer).await;
+    assert_eq!(wakes.recv().await, Some(lockkeeper_store::host::Wake::Gap));
+    let channels = server.command(&["PUBSUB", "CHANNELS", "*allowed"]).await;
+    let deadpool_redis::redis::Value::Array(channels) = channels else {
+        panic!("{channels:?}");
+    };
+    assert_eq!(channels.len(), 2, "the gap is told when they are back");
+}
+
+#[tokio::test]
 async fn tls_works_and_strangers_are_not_trusted() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = TempDir::new().expect("a temporary directory");

@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU16, AtomicU64, Ordering},
 };
 
+use deadpool_redis::redis;
 use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
@@ -30,6 +31,48 @@ async fn deployment() -> (Sentinels, Coordinator) {
     let coordinator = Coordinator::start(&settings).await;
     expect_serving(&coordinator).await;
     (store, coordinator)
+}
+
+#[tokio::test]
+async fn the_documented_permissions_on_sentinels_are_enough() {
+    let document = include_str!("../../docs/configuration/store.md");
+    let from = document.rfind("ACL SETUSER").expect("it shows one");
+    let command = document[from..].split("```").next().unwrap();
+    let mut set_user = redis::Cmd::new();
+    command.split_whitespace().for_each(|word| {
+        set_user.arg(word);
+    });
+    let store = Sentinels::start().await;
+    let ask = async |command: &redis::Cmd| {
+        let mut answers = Vec::new();
+        for sentinel in &store.sentinels {
+            let client = redis::Client::open(format!("redis://{}", sentinel.address())).unwrap();
+            let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+            answers.push(connection.send_packed_command(command).await.unwrap());
+        }
+        answers
+    };
+    let done = redis::Value::Okay;
+    assert_eq!(ask(&set_user).await, [done.clone(), done.clone(), done]);
+
+    let login = "sentinel_user=lockkeeper&sentinel_password=PASSWORD";
+    let coordinator = Coordinator::start(&Settings::on(&format!("{}?{login}", store.url()))).await;
+    expect_serving(&coordinator).await;
+    eventually("all tell of elections", || async {
+        let clients = ask(redis::cmd("CLIENT").arg("LIST")).await;
+        clients.into_iter().all(|clients| {
+            let clients: String = redis::from_redis_value(clients).unwrap();
+            let mut ours = clients
+                .lines()
+                .filter(|it| it.contains(" user=lockkeeper "));
+            ours.any(|client| client.contains(" sub=2 "))
+        })
+    })
+    .await;
+    let denied = ask(redis::cmd("ACL").arg("LOG")).await;
+    let none = redis::Value::Array(Vec::new());
+    assert!(denied.iter().all(|it| *it == none), "{denied:?}");
+    assert!(!coordinator.log().contains("not all sentinels"));
 }
 
 #[tokio::test]
@@ -151,22 +194,35 @@ async fn a_master_that_comes_back_after_a_freeze_is_not_believed() {
 
 #[tokio::test]
 async fn a_master_that_comes_back_after_its_death_is_not_believed() {
+    returns_after_its_death(&[]).await;
+}
+
+#[tokio::test]
+async fn nor_is_it_while_a_sentinel_takes_connections_and_says_nothing() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    returns_after_its_death(&[silent.local_addr().unwrap().port()]).await;
+}
+
+/// With two sentinels that answer, and with those at these ports.
+async fn returns_after_its_death(others: &[u16]) {
     let mut servers = [RedisServer::start().await, RedisServer::start().await];
     let elected = Arc::new(AtomicU16::new(servers[0].port()));
     let epoch = Arc::new(AtomicU64::new(1));
-    let named = (Arc::clone(&elected), Arc::clone(&epoch));
     let old = servers[1].port();
-    let sentinel = FakeRedis::start(move |words| {
-        let (port, epoch) = (
-            named.0.load(Ordering::SeqCst),
-            named.1.load(Ordering::SeqCst),
-        );
-        // Who leads the election has the new epoch, but says of the new master only when asked for
-        // the address.
-        sentinel_says(words, epoch, old, port)
-    })
-    .await;
-    let url = format!("redis+sentinel://127.0.0.1:{}/locks", sentinel.port());
+    let start = || {
+        let (elected, epoch) = (Arc::clone(&elected), Arc::clone(&epoch));
+        FakeRedis::start(move |words| {
+            let (port, epoch) = (elected.load(Ordering::SeqCst), epoch.load(Ordering::SeqCst));
+            // Who leads the election has the new epoch, but says of the new master only when asked
+            // for the address.
+            sentinel_says(words, epoch, old, port)
+        })
+    };
+    let sentinels = [start().await, start().await];
+    let ports = sentinels.iter().map(FakeRedis::port);
+    let ports = ports.chain(others.iter().copied());
+    let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+    let url = format!("redis+sentinel://{}/locks", hosts.join(","));
     let coordinator = Coordinator::start(&Settings::on(&url)).await;
     expect_serving(&coordinator).await;
     for round in 0..6 {

@@ -62,6 +62,7 @@ for archive in "$dist/lockkeeper-$version-$arch"-linux-*.tar.gz; do
 done
 check "install.sh refuses an archive with another sum" install_refuses_a_wrong_sum
 check "install.sh refuses an archive without a sum" install_refuses_a_missing_sum
+check "install.sh names the folder in which no program runs" install_names_a_folder_without_programs
 check "install.sh installs from a folder, without root" install_from_a_folder
 check "install.sh installs from a URL, over an older one that runs" install_from_a_url
 check "half of install.sh does nothing" half_an_install_does_nothing

@@ -137,6 +137,20 @@ install_refuses_a_missing_sum() {
   install_spoilt 'does not name'
 }
 
+# As where /tmp is mounted with noexec.
+install_names_a_folder_without_programs() {
+  copy_of_release
+  cp deploy/install.sh "$work/spoilt/"
+  mkdir -p "$work/noexec"
+  ! unshare --mount sh -ec '
+    mount -t tmpfs -o noexec tmpfs "$1/noexec"
+    TMPDIR=$1/noexec sh "$1/spoilt/install.sh" --from "$1/spoilt" --prefix "$1/prefix" --libc "$2"
+  ' sh "$work" "$(libc_there)" 2>"$work/said" || fail "installed it"
+  cat "$work/said"
+  grep -q 'set TMPDIR' "$work/said"
+  [ ! -e "$work/prefix" ] || fail "left something in the prefix"
+}
+
 install_from_a_folder() {
   local home=$work/home
   rm -rf "$home"
@@ -145,7 +159,8 @@ install_from_a_folder() {
   chmod 0755 "$work"
   cp deploy/install.sh "$home/"
   (cd "$home" && env -i HOME="$home" PATH="$PATH" setpriv --reuid 65534 --regid 65534 \
-    --clear-groups sh install.sh --from "$dist" --libc "$(libc_there)")
+    --clear-groups sh install.sh --from "$dist" --libc "$(libc_there)") >"$work/said"
+  grep -Fx "  fpath=($home/.local/share/zsh/site-functions \$fpath)" "$work/said"
   local program=$home/.local/bin/lockkeeper
   [ "$(stat -c %u "$program")" -eq 65534 ]
   [ -s "$home/.local/share/man/man1/lockkeeper-run.1" ]
@@ -191,30 +206,42 @@ inside() {
   DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$root" "$@"
 }
 
-# The service's command as its user, with its settings as its credentials.
+# of_service FILE...: root's, and readable for the service and nobody else.
+of_service() {
+  local file
+  for file; do
+    [ "$(inside stat -c '%a %U:%G' "$file")" = "640 root:lockkeeper" ] || fail "the mode of $file"
+  done
+}
+
+# The service's command as its user, with the files that it names.
 serve_installed() {
-  grep -x 'ExecStart=/usr/bin/lockkeeper serve --config %d/config.toml' \
-    "$root/usr/lib/systemd/system/lockkeeper.service"
-  [ "$(stat -c %a "$root/etc/lockkeeper/session-secret")" = 600 ]
-  [ "$(stat -c %a "$root/etc/lockkeeper/config.toml")" = 640 ]
+  local unit=$root/usr/lib/systemd/system/lockkeeper.service
+  grep -x 'ExecStart=/usr/bin/lockkeeper serve --config /etc/lockkeeper/config.toml' "$unit"
+  of_service /etc/lockkeeper/config.toml /etc/lockkeeper/session-secret
   [ "$(wc -c <"$root/etc/lockkeeper/session-secret")" -ge 32 ]
-  # As LoadCredential does.
-  local user
-  user=$(inside id -u lockkeeper)
-  rm -rf "$root/run/credentials"
-  mkdir -p "$root/run/credentials"
-  cp "$root"/etc/lockkeeper/{config.toml,session-secret} "$root/run/credentials/"
-  chown -R "$user" "$root/run/credentials"
-  export LOCKKEEPER__SESSION__SECRET_FILE=/run/credentials/session-secret
+  local variable
+  variable=$(sed -n 's/^Environment=//p' "$unit")
+  export "${variable?}"
   serve chroot --userspec="lockkeeper:lockkeeper" "$root" /usr/bin/lockkeeper serve \
-    --config /run/credentials/config.toml
-  [ "$(stat -c %u "/proc/$serving")" -eq "$user" ] || fail "does not run as lockkeeper"
+    --config /etc/lockkeeper/config.toml
+  [ "$(stat -c %u "/proc/$serving")" -eq "$(inside id -u lockkeeper)" ] ||
+    fail "does not run as lockkeeper"
+}
+
+# A service manager that runs and refuses everything, such as a service that does not start again.
+refusing_systemctl() {
+  mkdir -p "$root/run/systemd/system"
+  printf '#!/bin/sh\necho "$@" >>/systemctl.log\nexit 1\n' >"$root/usr/bin/systemctl"
+  chmod 0755 "$root/usr/bin/systemctl"
+  rm -f "$root/systemctl.log"
 }
 
 deb_lives() {
   local deb
   deb=$(basename "$dist"/*_"$(dpkg --print-architecture)".deb)
   cp "$dist/$deb" "$root/"
+  refusing_systemctl
   inside dpkg --purge lockkeeper
   inside dpkg --install "/$deb"
   inside dpkg --verify lockkeeper
@@ -222,17 +249,23 @@ deb_lives() {
   serve_installed
   lock inside /usr/bin/lockkeeper
   stop_serving
-  # Again, as in an upgrade: what was changed stays.
+  [ -s "$root/usr/share/zsh/vendor-completions/_lockkeeper" ] || fail "no completion for zsh"
+  # Again, as in an upgrade: what was changed stays, and what only root could read is repaired.
   local secret
   secret=$(cat "$root/etc/lockkeeper/session-secret")
   echo '# mine' >>"$root/etc/lockkeeper/config.toml"
+  inside sh -c 'cd /etc/lockkeeper && chgrp root * && chmod 0600 *'
   inside dpkg --force-confold --install "/$deb"
+  of_service /etc/lockkeeper/config.toml /etc/lockkeeper/session-secret
   grep -x '# mine' "$root/etc/lockkeeper/config.toml"
   [ "$(cat "$root/etc/lockkeeper/session-secret")" = "$secret" ] || fail "another secret"
   inside dpkg --remove lockkeeper
   [ ! -e "$root/usr/bin/lockkeeper" ] && [ -e "$root/etc/lockkeeper/config.toml" ]
   inside dpkg --purge lockkeeper
   [ ! -e "$root/etc/lockkeeper" ] || fail "the purge leaves something"
+  for call in daemon-reload "try-restart lockkeeper.service" "disable --now lockkeeper.service"; do
+    grep -x -e "$call" "$root/systemctl.log"
+  done
 }
 
 rpm_lives() {
@@ -261,6 +294,6 @@ packages_agree() {
   # payload; what came out of it is compared below.
   (rpm2cpio "$dist"/*."$arch".rpm || true) | (cd "$work/of-rpm" &&
     cpio --extract --make-directories --no-absolute-filenames --quiet)
-  rm "$work/of-deb/usr/share/doc/lockkeeper/copyright"
+  rm -r "$work"/of-deb/usr/share/{doc/lockkeeper/copyright,zsh/vendor-completions}
   diff -r "$work/of-deb" "$work/of-rpm"
 }

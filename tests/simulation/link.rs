@@ -26,6 +26,7 @@ use super::{
     ledger::Ledger,
     mutants::{Mutant, Owed},
     plan::{Plan, millis, mix},
+    run::has_failed,
 };
 
 /// Of a thousand times that replicas are waited for they say nothing so often.
@@ -204,6 +205,9 @@ impl Link {
                 || (script.name == "lock_hand_on" && keys.len() > 3);
             let is_proclaimed = script.name == "election_proclaim";
             let answer = self.0.host.eval(Call { script, keys, args }).await;
+            if let Err(error @ HostError::Rejected { .. }) = &answer {
+                has_failed(format!("{}: {error}", script.name));
+            }
             self.0.ledger.look(&names, script.name);
             if let Ok(answer) = &answer
                 && SHOWS_NOTES.contains(&script.name)

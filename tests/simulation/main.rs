@@ -87,15 +87,15 @@ fn no_seed_breaks_a_rule() {
     });
     let mut failed = failed.into_inner();
     failed.sort_by_key(|(seed, _)| *seed);
+    let grants = grants.into_inner();
     say(&format!(
-        "simulation: {seeds} seeds, {} violations, {} operations, {} grants; {} locks, {} steps \
-         replayed through the model",
+        "simulation: {seeds} seeds, {} violations, {} operations, {grants} grants; {} locks, {} \
+         steps replayed through the model",
         failed
             .iter()
             .map(|(_, run)| run.violations.len())
             .sum::<usize>(),
         operations.into_inner(),
-        grants.into_inner(),
         traces.into_inner(),
         steps.into_inner(),
     ));
@@ -106,6 +106,7 @@ fn no_seed_breaks_a_rule() {
         show(run);
         panic!("replay with: make sim SEED={seed}");
     }
+    assert!(grants > 0, "nobody had a lock");
 }
 
 /// The same seed gives the same history; events of one millisecond may come in another order,

@@ -25,32 +25,40 @@ pub(crate) struct Run {
 }
 
 thread_local! {
-    /// A task that panics is silent, so the hook remembers.
-    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// A task that panics is silent, so the hook remembers. So is a script that fails, for some.
+    static FAILURES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 static HOOK: Once = Once::new();
 
-/// Runs a seed on this thread.
-pub(crate) fn run(seed: u64, mutant: Mutant) -> Run {
+/// Remembers that a task or a script failed on this thread.
+pub(crate) fn has_failed(what: String) {
+    FAILURES.with_borrow_mut(|failures| failures.push(what));
+}
+
+/// Runs something on this thread, and tells which of its tasks and scripts failed.
+pub(crate) fn watched<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            PANICS.with_borrow_mut(|panics| panics.push(info.to_string()));
+            has_failed(format!("panic: {info}"));
             usual(info);
         }));
     });
-    PANICS.take();
+    FAILURES.take();
+    let outcome = run();
+    (outcome, FAILURES.take())
+}
+
+/// Runs a seed on this thread.
+pub(crate) fn run(seed: u64, mutant: Mutant) -> Run {
     let plan = Plan::of(seed);
     let bounds = Bounds::of(&plan);
-    let events = paused(live(plan, mutant));
+    let (events, failures) = watched(|| paused(live(plan, mutant)));
     let mut violations = checker::check(&events, &bounds);
-    for panic in PANICS.take() {
-        violations.push(Violation {
-            at: 0,
-            rule: format!("panic: {panic}"),
-        });
-    }
+    // A script that fails breaks a rule of its own if that matters to anybody.
+    let panics = failures.into_iter().filter(|it| it.starts_with("panic: "));
+    violations.extend(panics.map(|rule| Violation { at: 0, rule }));
     let count = |which: fn(&What) -> bool| {
         let count = events.iter().filter(|event| which(&event.what)).count();
         u64::try_from(count).unwrap_or(u64::MAX)

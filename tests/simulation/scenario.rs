@@ -15,6 +15,7 @@ use super::{
     mutants::Mutant,
     number, on_all_cores,
     plan::{Dice, Incident, Plan, pick},
+    run::{self, watched},
     say,
     world::{Node, World},
 };
@@ -41,19 +42,37 @@ fn seeds() -> Range<u64> {
     }
 }
 
-/// Every breakage shows in one of the first seeds.
+/// Every breakage shows in one of the first seeds. One that cannot even run shows nothing there.
 pub(crate) fn expect_noticed<T>(
     mutants: impl IntoIterator<Item = Mutant>,
     seeds: u64,
     run: impl Fn(u64, Mutant) -> Outcome<T>,
 ) {
     for mutant in mutants {
-        let noticed = (0..seeds).find_map(|seed| Some((seed, run(seed, mutant).err()?)));
+        let mut unruly = Vec::new();
+        let noticed = (0..seeds).find_map(|seed| {
+            let (outcome, failures) = watched(|| run(seed, mutant));
+            let rule = outcome.err()?;
+            if failures.is_empty() {
+                return Some((seed, rule));
+            }
+            unruly = failures;
+            None
+        });
         let Some((seed, rule)) = noticed else {
-            panic!("not noticed: {}", mutant.name());
+            panic!("not noticed: {}, {unruly:?}", mutant.name());
         };
         say(&format!("{}: seed {seed}: {rule}", mutant.name()));
     }
+}
+
+#[test]
+#[should_panic(expected = "not noticed")]
+fn a_script_that_fails_is_no_evidence() {
+    expect_noticed([Mutant::None], 2, |_, _| {
+        run::has_failed("lock_acquire: the store refused: ERR".to_owned());
+        Outcome::<()>::Err("two hold it".to_owned())
+    });
 }
 
 /// A plan in which no operator takes anything away: that would be nobody's any more.

@@ -98,6 +98,11 @@ impl<E> Log<E> {
         events.push(event(at));
     }
 
+    /// Looks at what was written down so far.
+    pub fn look<T>(&self, at: impl FnOnce(&[E]) -> T) -> T {
+        at(&self.events.lock())
+    }
+
     pub fn take(&self) -> Vec<E> {
         std::mem::take(&mut self.events.lock())
     }

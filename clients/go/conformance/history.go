@@ -101,7 +101,7 @@ func (h *history) write(what string, token uint64, validFor time.Duration) {
 	case "at_risk":
 		event["valid_us"] = validFor.Microseconds()
 	case "broke": // after at_us was read, so that both together are not too late
-		event["valid_us"] = max(0, time.Until(h.grant.ValidUntil()).Microseconds())
+		event["valid_us"] = h.grant.ValidFor().Microseconds()
 	}
 	line, err := json.Marshal(event)
 	if err == nil {

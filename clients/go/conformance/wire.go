@@ -96,7 +96,7 @@ func (c command) acquireOptions() []lockkeeper.AcquireOption {
 
 // describe is a guard.
 func describe(grant *lockkeeper.Grant) object {
-	guard := object{"valid_ms": max(0, time.Until(grant.ValidUntil()).Milliseconds())}
+	guard := object{"valid_ms": grant.ValidFor().Milliseconds()}
 	if ids := grant.PermitIDs(); len(ids) > 0 {
 		guard["permit_ids"] = ids
 		return guard

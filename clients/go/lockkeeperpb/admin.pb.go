@@ -227,9 +227,9 @@ type ListLocksRequest struct {
 	// Whether the answer is to include what only the other coordinators know: their waiters in
 	// `waiter_count`, and `client_name` and `held_for` of the holders whose sessions they serve.
 	Fleet bool `protobuf:"varint,4,opt,name=fleet,proto3" json:"fleet,omitempty"`
-	// Only names that calls wait for on the queried coordinator, each with its kind and the number of
-	// these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
-	// store is not asked.
+	// Only names that calls on the queried coordinator wait for, each with its kind and the number of
+	// these calls (0 for FAIR locks). At most 1,000 names, on one page, the longest wait first. The
+	// store is not queried.
 	WaitedForHere bool `protobuf:"varint,5,opt,name=waited_for_here,json=waitedForHere,proto3" json:"waited_for_here,omitempty"`
 	// With `waited_for_here`: holders, by their `session_digest`, that the answer is to contain as
 	// well if the queried coordinator serves their sessions, each with its `owner`, `client_name`
@@ -318,7 +318,7 @@ type ListLocksResponse struct {
 	Locks []*LockSummary `protobuf:"bytes,1,rep,name=locks,proto3" json:"locks,omitempty"`
 	// The token of the next page; empty if this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The coordinators of which nothing is included.
+	// The coordinators whose part is missing.
 	Unasked       []*UnaskedCoordinator `protobuf:"bytes,3,rep,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1583,7 +1583,7 @@ type WatchDelta struct {
 	HoldCount uint32 `protobuf:"varint,9,opt,name=hold_count,json=holdCount,proto3" json:"hold_count,omitempty"`
 	// For WATCH_EVENT_LOST: why the grant was lost.
 	Reason LostReason `protobuf:"varint,10,opt,name=reason,proto3,enum=lockkeeper.v1.LostReason" json:"reason,omitempty"`
-	// For a forced release: the operator's reason.
+	// For a force-release: the operator's reason.
 	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
 	// The note of the grant; unset for a wait, for permits, and if there is none.
 	Note *Note `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
@@ -1811,7 +1811,7 @@ type ContendedName struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The time since it is counted.
+	// The time since this name has been counted.
 	CountedFor *durationpb.Duration `protobuf:"bytes,2,opt,name=counted_for,json=countedFor,proto3" json:"counted_for,omitempty"`
 	// The waits that began.
 	WaitCount uint64 `protobuf:"varint,3,opt,name=wait_count,json=waitCount,proto3" json:"wait_count,omitempty"`
@@ -1823,8 +1823,8 @@ type ContendedName struct {
 	HoldCount uint64 `protobuf:"varint,6,opt,name=hold_count,json=holdCount,proto3" json:"hold_count,omitempty"`
 	// The time for which these were held.
 	Held *durationpb.Duration `protobuf:"bytes,7,opt,name=held,proto3" json:"held,omitempty"`
-	// The same by the client names of the sessions: 8 names, and the others together under an empty
-	// one.
+	// `hold_count` and `held` by client name of the sessions: 8 names, and all others together under
+	// an empty name.
 	Holders []*ContendedHolder `protobuf:"bytes,8,rep,name=holders,proto3" json:"holders,omitempty"`
 	// The calls that wait now.
 	WaiterCount   uint32 `protobuf:"varint,9,opt,name=waiter_count,json=waiterCount,proto3" json:"waiter_count,omitempty"`

@@ -5,7 +5,7 @@
 // source: lockkeeper/v1/election.proto
 
 // Requests and responses of ElectionService. A session's stream carries the same messages as
-// frames, but for Observe.
+// frames, except those of Observe.
 
 package lockkeeperpb
 
@@ -48,10 +48,10 @@ type CampaignRequest struct {
 	// The first value of the term, such as the leader's address: at most 1024 bytes, without control
 	// characters.
 	Value string `protobuf:"bytes,9,opt,name=value,proto3" json:"value,omitempty"`
-	// For how long nobody can lead after a loss of the leadership that was no resignation; as in
+	// The time for which no one can lead after the leadership ended without a resignation; as in
 	// AcquireRequest.
 	LockDelay *durationpb.Duration `protobuf:"bytes,10,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
-	// Whether the candidate comes before the others, and asks a leader that is not preferred to
+	// Whether the candidate goes ahead of the others, and asks a leader that is not preferred to
 	// resign; as in AcquireRequest.
 	Preferred     bool `protobuf:"varint,11,opt,name=preferred,proto3" json:"preferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -259,7 +259,7 @@ type CampaignResponse_Elected struct {
 }
 
 type CampaignResponse_NotElected struct {
-	// The wait ended and the caller does not lead by this call. The last message.
+	// The wait ended, and this call did not make the caller the leader. The last message.
 	NotElected *NotGranted `protobuf:"bytes,3,opt,name=not_elected,json=notElected,proto3,oneof"`
 }
 
@@ -593,13 +593,13 @@ type TransferRequest struct {
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// Why, for the leader. Empty: a text that says that the leadership is transferred.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How long the request to the leader stands.
+	// How long the request to the leader stays open.
 	Within *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
 	// A name of the caller, for the leader.
 	ClientName string `protobuf:"bytes,5,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
 	// Whether to take the leadership from a leader that still leads when the request ends.
 	Preempt bool `protobuf:"varint,6,opt,name=preempt,proto3" json:"preempt,omitempty"`
-	// With `preempt`: for how long then nobody else leads.
+	// With `preempt`: the longest time without a leader after that.
 	GracePeriod   *durationpb.Duration `protobuf:"bytes,7,opt,name=grace_period,json=gracePeriod,proto3" json:"grace_period,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -687,11 +687,11 @@ func (x *TransferRequest) GetGracePeriod() *durationpb.Duration {
 // See ElectionService.Transfer.
 type TransferResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether a leader, or another holder of the election's lock, is in office. If not, the candidate
+	// Whether the election's lock is held, by a leader or by another holder. If not, the candidate
 	// leads at once.
 	Held bool `protobuf:"varint,1,opt,name=held,proto3" json:"held,omitempty"`
-	// Whether the leader has the request. If not, the candidate leads when the leadership ends; see
-	// RequestYieldResponse.unreached.
+	// Whether the leader received the request. If not, the candidate leads when the leadership ends;
+	// see RequestYieldResponse.unreached.
 	Reached       bool `protobuf:"varint,2,opt,name=reached,proto3" json:"reached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -33,16 +33,16 @@ const (
 //
 // ElectionService elects leaders. An election is the FAIR lock of the same name, with a value that
 // its holder proclaims; the term is the lock's fencing token. So whatever ends the grant of the
-// lock ends the leadership: a release, the end of its lease or session, or a forced release; and a
+// lock ends the leadership: a release, the end of its lease or session, or a force-release; and a
 // Redisson client sees the lock as held. A holder that has not proclaimed a value is no leader.
 // A quorum of stores has no elections (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). The errors of
 // LockService apply; each RPC lists the others.
-// The operations can be sent as frames on a session's stream, but for Observe.
+// The operations can be sent as frames on a session's stream, except for Observe.
 type ElectionServiceClient interface {
 	// Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
-	// once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-	// the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
-	// for those that are `preferred`.
+	// once and after each change of the wait. The last message is exactly one `elected` or
+	// `not_elected`; then the stream ends OK. Candidates are elected in order of arrival, across
+	// coordinators, except for `preferred` ones.
 	//
 	// Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
 	// and its value is proclaimed. Losses are reported on the session's stream.
@@ -68,16 +68,18 @@ type ElectionServiceClient interface {
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
 	Resign(ctx context.Context, in *ResignRequest, opts ...grpc.CallOption) (*ResignResponse, error)
-	// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
-	// the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
-	// can come to an end and resign. Then the candidate leads, in a new term. The order of the other
-	// candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
-	// when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
-	// its lease ends; the call then requires the right `preempt` instead of `acquire`.
+	// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
+	// and the leader's session receives `yield_requested` (LockService.RequestYield), so that its
+	// program can finish its work and resign. Then the candidate leads, in a new term. The order of
+	// the other candidates stays. The leader may ignore the request. With `preempt`, it loses the
+	// leadership when the request ends (`lost` with PREEMPTED), and nobody leads before it has
+	// stopped, or until its lease ends; the call then requires the right `preempt` instead of
+	// `acquire`.
 	//
-	// Success: the candidate is the first in line, and the request was sent. It stays the first, also
-	// if the leader does not resign, until it leads, stops waiting, or another one is put first.
-	// A repeat is another request. After an error the candidate can be the first in line.
+	// Success: the candidate is the first in line, and the request was sent. The candidate stays the
+	// first, even if the leader does not resign, until it leads, stops waiting, or another one is put
+	// first.
+	// A repeat is another request. After an error, the candidate may already be the first in line.
 	//
 	// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
 	// for example because it leads already; and those of LockService.RequestYield.
@@ -186,16 +188,16 @@ type ElectionService_ObserveClient = grpc.ServerStreamingClient[ObserveResponse]
 //
 // ElectionService elects leaders. An election is the FAIR lock of the same name, with a value that
 // its holder proclaims; the term is the lock's fencing token. So whatever ends the grant of the
-// lock ends the leadership: a release, the end of its lease or session, or a forced release; and a
+// lock ends the leadership: a release, the end of its lease or session, or a force-release; and a
 // Redisson client sees the lock as held. A holder that has not proclaimed a value is no leader.
 // A quorum of stores has no elections (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). The errors of
 // LockService apply; each RPC lists the others.
-// The operations can be sent as frames on a session's stream, but for Observe.
+// The operations can be sent as frames on a session's stream, except for Observe.
 type ElectionServiceServer interface {
 	// Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
-	// once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-	// the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
-	// for those that are `preferred`.
+	// once and after each change of the wait. The last message is exactly one `elected` or
+	// `not_elected`; then the stream ends OK. Candidates are elected in order of arrival, across
+	// coordinators, except for `preferred` ones.
 	//
 	// Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
 	// and its value is proclaimed. Losses are reported on the session's stream.
@@ -221,16 +223,18 @@ type ElectionServiceServer interface {
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
 	Resign(context.Context, *ResignRequest) (*ResignResponse, error)
-	// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
-	// the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
-	// can come to an end and resign. Then the candidate leads, in a new term. The order of the other
-	// candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
-	// when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
-	// its lease ends; the call then requires the right `preempt` instead of `acquire`.
+	// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
+	// and the leader's session receives `yield_requested` (LockService.RequestYield), so that its
+	// program can finish its work and resign. Then the candidate leads, in a new term. The order of
+	// the other candidates stays. The leader may ignore the request. With `preempt`, it loses the
+	// leadership when the request ends (`lost` with PREEMPTED), and nobody leads before it has
+	// stopped, or until its lease ends; the call then requires the right `preempt` instead of
+	// `acquire`.
 	//
-	// Success: the candidate is the first in line, and the request was sent. It stays the first, also
-	// if the leader does not resign, until it leads, stops waiting, or another one is put first.
-	// A repeat is another request. After an error the candidate can be the first in line.
+	// Success: the candidate is the first in line, and the request was sent. The candidate stays the
+	// first, even if the leader does not resign, until it leads, stops waiting, or another one is put
+	// first.
+	// A repeat is another request. After an error, the candidate may already be the first in line.
 	//
 	// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
 	// for example because it leads already; and those of LockService.RequestYield.

@@ -189,28 +189,27 @@ type AcquireRequest struct {
 	// again replaces its note, or keeps it if this is unset. A quorum store refuses notes
 	// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
 	Note *Note `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
-	// How long the lock stays held at least, counted from the grant: 100 ms to 24 h by default. The
-	// last release before that time leaves it held, and so does a crash: the grant's lease is at least
-	// as long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE
-	// and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
-	// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
+	// The minimum time for which the lock stays held, counted from the grant: 100 ms to 24 h by
+	// default. Neither a release nor a crash frees the lock earlier: the grant's lease is at least as
+	// long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE and
+	// FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores (UNIMPLEMENTED /
+	// UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot extend this time.
 	HoldAtLeast *durationpb.Duration `protobuf:"bytes,12,opt,name=hold_at_least,json=holdAtLeast,proto3" json:"hold_at_least,omitempty"`
-	// For how long nobody can acquire the lock after the holder lost it without a release: its lease
-	// ended, because it crashed, or because nobody renewed it. 100 ms to 24 h by default. The store
-	// keeps the lock for the lease and the delay; `lease` and `valid_for` count the lease only. A
-	// release frees the lock at once, also a late one within the delay. Only with EXCLUSIVE and FAIR,
-	// and not in a session with ON_DISCONNECT_RELEASE (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on
-	// a quorum of stores (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again
-	// cannot change it.
+	// The time for which no one can acquire the lock after its lease ended without a release, such as
+	// after a crash: 100 ms to 24 h by default. The store keeps the lock for the lease and the delay;
+	// `lease` and `valid_for` count the lease only. A release frees the lock at once, even a late one
+	// within the delay. Only with EXCLUSIVE and FAIR, and not in a session with ON_DISCONNECT_RELEASE
+	// (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on a quorum of stores (UNIMPLEMENTED /
+	// UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot change the delay.
 	LockDelay *durationpb.Duration `protobuf:"bytes,13,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
 	// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
 	// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
 	EndOnDeadlock bool `protobuf:"varint,20,opt,name=end_on_deadlock,json=endOnDeadlock,proto3" json:"end_on_deadlock,omitempty"`
-	// Whether the caller comes before the other waiters. When its wait begins, it becomes the
-	// first in line, and the holder's session receives `yield_requested` for 30 s, which it may
-	// ignore. A holder that was preferred itself is not asked; its note has the label `preferred`.
-	// Of several that wait, the last to arrive is the first. Only with FAIR
-	// (INVALID_ARGUMENT / INVALID_PREFERRED).
+	// Whether the caller goes ahead of the other waiters. When its wait begins, it becomes the first
+	// in line, and the holder's session receives a `yield_requested` that stays open for 30 s and may
+	// be ignored. A holder that was itself preferred is not asked; its note has the label
+	// `preferred`. Of several preferred waiters, the last to arrive is the first in line. Only with
+	// FAIR (INVALID_ARGUMENT / INVALID_PREFERRED).
 	Preferred     bool `protobuf:"varint,21,opt,name=preferred,proto3" json:"preferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -451,7 +450,7 @@ type Waiting struct {
 	// The remaining lease of the holder; it grows again with each renewal. Unset if the holder's key
 	// has no time to live.
 	HolderRemainingLease *durationpb.Duration `protobuf:"bytes,2,opt,name=holder_remaining_lease,json=holderRemainingLease,proto3" json:"holder_remaining_lease,omitempty"`
-	// The note of the holder, of any one if there are several; unset if none is known.
+	// The note of the holder, or of one of several holders; unset if no note is known.
 	HolderNote    *Note `protobuf:"bytes,3,opt,name=holder_note,json=holderNote,proto3" json:"holder_note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -592,9 +591,9 @@ type TryAcquireRequest struct {
 	MinReplicaAcks uint32 `protobuf:"varint,7,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
 	// A note for other callers.
 	Note *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
-	// How long the lock stays held at least, also after a release.
+	// The minimum time for which the lock stays held, even after a release.
 	HoldAtLeast *durationpb.Duration `protobuf:"bytes,12,opt,name=hold_at_least,json=holdAtLeast,proto3" json:"hold_at_least,omitempty"`
-	// For how long nobody can acquire the lock after a loss that was no release.
+	// The time for which no one can acquire the lock after its lease ended without a release.
 	LockDelay     *durationpb.Duration `protobuf:"bytes,13,opt,name=lock_delay,json=lockDelay,proto3" json:"lock_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1099,7 +1098,7 @@ func (x *LockSpec) GetMode() LockMode {
 // See LockService.AcquireAll. Fields follow the rules of AcquireRequest unless stated otherwise.
 type AcquireAllRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The locks, 1 to 1,000 by default, in any order. A name listed twice in the same mode counts
+	// The locks, 1 to 250 by default, in any order. A name listed twice in the same mode counts
 	// once; a name listed in two modes is refused (INVALID_ARGUMENT / INVALID_LOCKS).
 	Locks []*LockSpec `protobuf:"bytes,1,rep,name=locks,proto3" json:"locks,omitempty"`
 	// The session that is to hold the locks; empty for a sessionless owner.
@@ -2123,11 +2122,11 @@ func (x *ExplainRequest) GetName() string {
 // See LockService.Explain.
 type ExplainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The names of the chain, each once: the requested one first, and after a name those that its
+	// The names in the chain, each once: the requested name first, and after each name those that its
 	// holders wait for.
 	Locks []*ExplainedLock `protobuf:"bytes,1,rep,name=locks,proto3" json:"locks,omitempty"`
-	// Whether something of the chain is not listed: holders beyond the first 8 of a name, names that
-	// are more than 16 waits away, or waits that the store did not return.
+	// Whether part of the chain is missing: holders beyond the first 8 of a name, names that are more
+	// than 16 waits away, or waits that the store did not return.
 	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// The deadlocks in the chain; if there is none, those that are possible.
 	Deadlocks     []*Deadlock `protobuf:"bytes,3,rep,name=deadlocks,proto3" json:"deadlocks,omitempty"`
@@ -2444,16 +2443,16 @@ func (x *ExplainedWait) GetWaitingFor() *durationpb.Duration {
 	return nil
 }
 
-// Deadlock is a cycle of owners of which each waits for a lock that the next one holds, and the last
-// for one that the first holds.
+// Deadlock is a cycle of owners: each waits for a lock that the next one holds, and the last one
+// waits for a lock that the first one holds.
 type Deadlock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The waits of the cycle.
 	Waits []*DeadlockedWait `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`
-	// Whether it is only possible, because one of the owners may be several tasks: it is an owner that
-	// its caller did not name, it waits for several names, or it waits for a name while another owner
-	// of its session holds the other one. Also if permits are waited for, because other holders may
-	// release some.
+	// Whether the deadlock is only possible. This is so if one of the owners may stand for several
+	// tasks: its caller did not name it, it waits for several names, or it waits for one name while
+	// another owner of its session holds the other. It is also so if an owner waits for permits,
+	// because other holders may release some.
 	IsPossible    bool `protobuf:"varint,2,opt,name=is_possible,json=isPossible,proto3" json:"is_possible,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2602,17 +2601,17 @@ type RequestYieldRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Why, for the holders: 1 to 256 bytes, not blank, without control characters.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How long the request stands, at most 1 h. Unset: 30 s.
+	// How long the request stays open, at most 1 h. Unset: 30 s.
 	Within *durationpb.Duration `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
 	// A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
 	// authenticates callers sends the identity instead.
 	ClientName string `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
 	// Whether to take the lock from holders that still hold it when the request ends.
 	Preempt bool `protobuf:"varint,5,opt,name=preempt,proto3" json:"preempt,omitempty"`
-	// With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
-	// left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
-	// left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
-	// or longer.
+	// With `preempt`: the longest time for which the lock then stays closed to all others, never
+	// longer than the remaining lease. The lock opens as soon as each holder has released its lost
+	// grant. Unset: the remaining lease, so that no holder can still rely on its grant when the lock
+	// opens. If set, at least the shortest lease that is allowed.
 	GracePeriod   *durationpb.Duration `protobuf:"bytes,6,opt,name=grace_period,json=gracePeriod,proto3" json:"grace_period,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2693,7 +2692,8 @@ func (x *RequestYieldRequest) GetGracePeriod() *durationpb.Duration {
 // See LockService.RequestYield.
 type RequestYieldResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The holders that have the request, at most the first 100. Empty without the right `describe`.
+	// The holders that received the request, at most the first 100. Empty without the right
+	// `describe`.
 	Reached []*Holder `protobuf:"bytes,1,rep,name=reached,proto3" json:"reached,omitempty"`
 	// The others of the first 100 holders. A Redisson client, an owner without a session, a session
 	// without a stream, and a session on an older coordinator are not reached. Empty without the
@@ -2701,7 +2701,7 @@ type RequestYieldResponse struct {
 	Unreached []*Holder `protobuf:"bytes,2,rep,name=unreached,proto3" json:"unreached,omitempty"`
 	// The number of holders; 0 if the lock is free.
 	HolderCount uint32 `protobuf:"varint,3,opt,name=holder_count,json=holderCount,proto3" json:"holder_count,omitempty"`
-	// The number of holders in `reached`, also without that right.
+	// The number of holders in `reached`, even without the right `describe`.
 	ReachedCount  uint32 `protobuf:"varint,4,opt,name=reached_count,json=reachedCount,proto3" json:"reached_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -81,11 +81,11 @@ type LockServiceClient interface {
 	// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
 	// arrive within 10 s; ABORTED / SESSION_SUPERSEDED if another stream resumes the session.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
-	// Waits for a lock. If the lock is not free, sends `waiting` at once and whenever it changes. The
-	// last message is exactly one `granted` or `not_granted`; then the stream ends OK.
+	// Waits for a lock. If the lock is not free, sends `waiting` at once and after each change of the
+	// wait. The last message is exactly one `granted` or `not_granted`; then the stream ends OK.
 	//
 	// Success: the caller holds the lock for the grant's `valid_for`, or for as long as the session
-	// renews it. The grant ends with its last release, its lease, its session, or a forced release.
+	// renews it. The grant ends with its last release, its lease, its session, or a force-release.
 	// Cancelling the call at any instant ends the wait and leaves neither a waiter nor a hold.
 	// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
 	// is not recorded, so a repeat of it waits again.
@@ -151,20 +151,20 @@ type LockServiceClient interface {
 	ReleaseAll(ctx context.Context, in *ReleaseAllRequest, opts ...grpc.CallOption) (*ReleaseAllResponse, error)
 	// Returns the holders and the waiters of a lock at the moment the store was read. Read-only.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
-	// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
-	// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
-	// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
-	// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
-	// describe them too.
+	// Returns why callers wait for a lock: its holders, what each of them waits for, the holders of
+	// that, and so on, on all coordinators of the store. Waits shorter than a second are not seen. If
+	// the chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+	// Read-only. The caller needs the right to describe the name; other names are hidden unless it
+	// may describe them too.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 	// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
-	// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+	// `waiting` at once and after each change of the known holder. The last message is exactly one
 	// `free` or `not_free`; then the stream ends OK. Read-only.
 	//
 	// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
-	// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
-	// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
-	// limits and quotas of waiters. The caller needs the right to describe the name.
+	// by now. A lock that passes from its holder to a waiter is never free, and one that is free for
+	// a moment only may be missed. The call is in no queue and delays no waiter. It counts against
+	// the limits and quotas of waiters. The caller needs the right to describe the name.
 	// A repeat waits again.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
@@ -172,11 +172,12 @@ type LockServiceClient interface {
 	// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
 	// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
 	// lock is watched, the coordinator reads it after each announced release, after each event of its
-	// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
-	// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
-	// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
-	// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
-	// caller needs the right to describe the name, and the stream ends when it loses that.
+	// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), but not
+	// more often than every 10 ms. One read serves all watchers of the name. A state that lasts
+	// longer than the interval is always seen. A state that begins and ends between two reads is not
+	// seen; `gap` reports it if the newest fencing token shows it. Repeated holds and renewals of a
+	// grant are not reported. Read-only. The caller needs the right to describe the name, and the
+	// stream ends when it loses that.
 	// A repeat starts with the state at that time.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
@@ -187,37 +188,39 @@ type LockServiceClient interface {
 	// was read; a newer grant can follow at any time.
 	CheckToken(ctx context.Context, in *CheckTokenRequest, opts ...grpc.CallOption) (*CheckTokenResponse, error)
 	// Asks the holders of a lock to release it. Each holder with a session receives
-	// `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
-	// lock, or ignore the request. The grants stay valid meanwhile.
+	// `yield_requested`, whichever coordinator serves the session, and may finish its work, release
+	// the lock, or ignore the request. The grants stay valid meanwhile.
 	//
-	// With `preempt`, holders that still hold the lock with the same fencing token when `within` is
-	// over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
-	// them has released its lost grant, at the latest when the lease that was left is over. So by
+	// With `preempt`, each holder that still holds the lock with the same fencing token at the end of
+	// `within` loses it and receives `lost` with PREEMPTED and the reason. The lock opens when each
+	// of them has released its lost grant, at the latest at the end of the remaining lease. By
 	// default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
-	// gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+	// gives up this protection. With `preempt` the call requires the right `preempt` instead of
+	// `acquire`.
 	//
 	// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
-	// Until `within` is over this coordinator goes on to look for the others. If it stops before
-	// that, nothing is preempted.
+	// Until the end of `within`, this coordinator continues to look for the other holders. If it
+	// stops earlier, nothing is preempted.
 	// A repeat is another request: the holder receives a notice for each.
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
+	// requests.
 	RequestYield(ctx context.Context, in *RequestYieldRequest, opts ...grpc.CallOption) (*RequestYieldResponse, error)
-	// Makes a ticket with which another session, on any coordinator with the same `session.secret`,
-	// can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
-	// it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
-	// ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
-	// with one hold.
+	// Creates a ticket with which another session, on any coordinator with the same `session.secret`,
+	// can take over a held lock (Claim). Nothing changes until the claim; without one, the holder
+	// keeps the lock. The holder should stop its work first, because its grant ends at the moment of
+	// the claim. The holder can release the lock as usual; the ticket ends with the grant. Only a
+	// session can offer a lock, and the grant must be EXCLUSIVE with one hold.
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
 	// with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
 	Offer(ctx context.Context, in *OfferRequest, opts ...grpc.CallOption) (*OfferResponse, error)
-	// Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
-	// larger fencing token, so what the former holder still sends can be refused. Its session receives
-	// `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
-	// is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
-	// lease; a repeat is refused.
+	// Takes over a lock with a ticket, in one step: the lock is never free in between. The new grant
+	// has a larger fencing token, so resources can refuse later writes of the former holder. The
+	// former holder's session receives `lost` with HANDED_OVER, or with TAKEN_OVER at its next
+	// renewal if the message is missed. A ticket is claimed at most once. If the answer is lost, the
+	// claimed lock is released or ends with its lease; a repeat is refused.
 	//
 	// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
 	// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
@@ -477,11 +480,11 @@ type LockServiceServer interface {
 	// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
 	// arrive within 10 s; ABORTED / SESSION_SUPERSEDED if another stream resumes the session.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
-	// Waits for a lock. If the lock is not free, sends `waiting` at once and whenever it changes. The
-	// last message is exactly one `granted` or `not_granted`; then the stream ends OK.
+	// Waits for a lock. If the lock is not free, sends `waiting` at once and after each change of the
+	// wait. The last message is exactly one `granted` or `not_granted`; then the stream ends OK.
 	//
 	// Success: the caller holds the lock for the grant's `valid_for`, or for as long as the session
-	// renews it. The grant ends with its last release, its lease, its session, or a forced release.
+	// renews it. The grant ends with its last release, its lease, its session, or a force-release.
 	// Cancelling the call at any instant ends the wait and leaves neither a waiter nor a hold.
 	// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
 	// is not recorded, so a repeat of it waits again.
@@ -547,20 +550,20 @@ type LockServiceServer interface {
 	ReleaseAll(context.Context, *ReleaseAllRequest) (*ReleaseAllResponse, error)
 	// Returns the holders and the waiters of a lock at the moment the store was read. Read-only.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
-	// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
-	// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
-	// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
-	// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
-	// describe them too.
+	// Returns why callers wait for a lock: its holders, what each of them waits for, the holders of
+	// that, and so on, on all coordinators of the store. Waits shorter than a second are not seen. If
+	// the chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+	// Read-only. The caller needs the right to describe the name; other names are hidden unless it
+	// may describe them too.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
-	// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+	// `waiting` at once and after each change of the known holder. The last message is exactly one
 	// `free` or `not_free`; then the stream ends OK. Read-only.
 	//
 	// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
-	// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
-	// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
-	// limits and quotas of waiters. The caller needs the right to describe the name.
+	// by now. A lock that passes from its holder to a waiter is never free, and one that is free for
+	// a moment only may be missed. The call is in no queue and delays no waiter. It counts against
+	// the limits and quotas of waiters. The caller needs the right to describe the name.
 	// A repeat waits again.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
@@ -568,11 +571,12 @@ type LockServiceServer interface {
 	// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
 	// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
 	// lock is watched, the coordinator reads it after each announced release, after each event of its
-	// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
-	// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
-	// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
-	// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
-	// caller needs the right to describe the name, and the stream ends when it loses that.
+	// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), but not
+	// more often than every 10 ms. One read serves all watchers of the name. A state that lasts
+	// longer than the interval is always seen. A state that begins and ends between two reads is not
+	// seen; `gap` reports it if the newest fencing token shows it. Repeated holds and renewals of a
+	// grant are not reported. Read-only. The caller needs the right to describe the name, and the
+	// stream ends when it loses that.
 	// A repeat starts with the state at that time.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
@@ -583,37 +587,39 @@ type LockServiceServer interface {
 	// was read; a newer grant can follow at any time.
 	CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error)
 	// Asks the holders of a lock to release it. Each holder with a session receives
-	// `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
-	// lock, or ignore the request. The grants stay valid meanwhile.
+	// `yield_requested`, whichever coordinator serves the session, and may finish its work, release
+	// the lock, or ignore the request. The grants stay valid meanwhile.
 	//
-	// With `preempt`, holders that still hold the lock with the same fencing token when `within` is
-	// over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
-	// them has released its lost grant, at the latest when the lease that was left is over. So by
+	// With `preempt`, each holder that still holds the lock with the same fencing token at the end of
+	// `within` loses it and receives `lost` with PREEMPTED and the reason. The lock opens when each
+	// of them has released its lost grant, at the latest at the end of the remaining lease. By
 	// default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
-	// gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+	// gives up this protection. With `preempt` the call requires the right `preempt` instead of
+	// `acquire`.
 	//
 	// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
-	// Until `within` is over this coordinator goes on to look for the others. If it stops before
-	// that, nothing is preempted.
+	// Until the end of `within`, this coordinator continues to look for the other holders. If it
+	// stops earlier, nothing is preempted.
 	// A repeat is another request: the holder receives a notice for each.
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
+	// requests.
 	RequestYield(context.Context, *RequestYieldRequest) (*RequestYieldResponse, error)
-	// Makes a ticket with which another session, on any coordinator with the same `session.secret`,
-	// can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
-	// it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
-	// ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
-	// with one hold.
+	// Creates a ticket with which another session, on any coordinator with the same `session.secret`,
+	// can take over a held lock (Claim). Nothing changes until the claim; without one, the holder
+	// keeps the lock. The holder should stop its work first, because its grant ends at the moment of
+	// the claim. The holder can release the lock as usual; the ticket ends with the grant. Only a
+	// session can offer a lock, and the grant must be EXCLUSIVE with one hold.
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
 	// with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
 	Offer(context.Context, *OfferRequest) (*OfferResponse, error)
-	// Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
-	// larger fencing token, so what the former holder still sends can be refused. Its session receives
-	// `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
-	// is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
-	// lease; a repeat is refused.
+	// Takes over a lock with a ticket, in one step: the lock is never free in between. The new grant
+	// has a larger fencing token, so resources can refuse later writes of the former holder. The
+	// former holder's session receives `lost` with HANDED_OVER, or with TAKEN_OVER at its next
+	// renewal if the message is missed. A ticket is claimed at most once. If the answer is lost, the
+	// claimed lock is released or ends with its lease; a repeat is refused.
 	//
 	// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
 	// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was

@@ -931,8 +931,8 @@ type SetPermitsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The semaphore's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The total number of permits. 0 removes the semaphore. If permits are held then, a second call
-	// removes it after they were released.
+	// The total number of permits. 0 removes the semaphore. If permits are held at that time, repeat
+	// the call after their release to remove it.
 	Permits uint32 `protobuf:"varint,2,opt,name=permits,proto3" json:"permits,omitempty"`
 	// Leaves an existing semaphore unchanged.
 	OnlyIfAbsent  bool `protobuf:"varint,3,opt,name=only_if_absent,json=onlyIfAbsent,proto3" json:"only_if_absent,omitempty"`

@@ -1563,7 +1563,7 @@ type SessionResponse_Opened struct {
 
 type SessionResponse_Lost struct {
 	// Notice: a grant is no longer held. A loss due to time is sent when `valid_for` passes, before
-	// the store lets another owner acquire the lock. A forced release or a preemption is sent at
+	// the store lets another owner acquire the lock. A force-release or a preemption is sent at
 	// once; if the message from another coordinator is missed, at the next renewal. So is any other
 	// removal from the store (a flush, a failover); another owner may hold the lock by then.
 	Lost *GrantLost `protobuf:"bytes,3,opt,name=lost,proto3,oneof"`
@@ -1994,9 +1994,10 @@ type GrantLost struct {
 	// The reason that was given, for people; set only with LOST_REASON_FORCE_RELEASED and
 	// LOST_REASON_PREEMPTED.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	// How long nobody else can be granted the lock from now on, although it is lost: what is left of
-	// the grace period of ForceRelease or of RequestYield. Stop the work within it, then send `release` for each hold of
-	// the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
+	// The time from now on in which no other owner can acquire the lock although it is lost: the rest
+	// of the grace period of ForceRelease or RequestYield. Stop the work within this time, then send
+	// `release` for each hold of the grant, which ends the period at once. Zero or unset: another
+	// owner may hold the lock already.
 	ValidFor      *durationpb.Duration `protobuf:"bytes,4,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2070,9 +2071,9 @@ type YieldRequested struct {
 	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	// Why, for people.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How long the request stands from now on.
+	// How long the request stays open from now on.
 	Within *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
-	// Whether the lock is taken away then: `lost` with LOST_REASON_PREEMPTED follows.
+	// Whether the lock is taken away at the end of that time: `lost` with PREEMPTED follows.
 	Preempt       bool `protobuf:"varint,5,opt,name=preempt,proto3" json:"preempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

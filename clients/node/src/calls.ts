@@ -13,6 +13,7 @@ import type {
 } from "@grpc/grpc-js";
 
 import type { Address } from "./address.js";
+import { Clock } from "./clock.js";
 import { toError } from "./connector.js";
 import type { Connector } from "./connector.js";
 import { holderDescription, lockDescription, tokenCheck } from "./describe.js";
@@ -21,18 +22,18 @@ import { LockkeeperError, RefusedError, UnreachableError } from "./errors.js";
 import { explanation } from "./explain.js";
 import type { Explanation } from "./explain.js";
 import { awaitFree } from "./free.js";
+import { Grant } from "./grant.js";
 import { OPEN_TIMEOUT, RETRY_PAUSE } from "./machine/events.js";
 import { toDuration, toMs } from "./machine/messages.js";
 import { toWireNote } from "./note.js";
 import type { NoteOptions } from "./note.js";
 import { checkCount, checkLease, checkName, checkWait } from "./options.js";
-import { fromWireMode, toWireMode } from "./options.js";
+import { toWireMode } from "./options.js";
 import type { LockMode, WaitOptions } from "./options.js";
 import { LockAdminServiceService } from "./proto/lockkeeper/v1/admin_service.js";
 import { ElectionServiceService } from "./proto/lockkeeper/v1/election_service.js";
 import type { RequestYieldRequest } from "./proto/lockkeeper/v1/lock.js";
 import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
-import type { Grant as WireGrant } from "./proto/lockkeeper/v1/types.js";
 import { traceparent } from "./telemetry.js";
 
 /** The time limit of a call with its repeats; longer than a coordinator waits for its store. */
@@ -121,33 +122,6 @@ export interface Leader {
   readonly sessionDigest: string;
 }
 
-/** A lock that an owner without a session holds until its lease ends. */
-export class Grant {
-  readonly name: string;
-  readonly mode: LockMode;
-  /** The owner: who knows it can renew and release the lock. */
-  readonly owner: string;
-  /** The fencing token, to be sent to the protected resource. */
-  readonly fencingToken: bigint;
-  readonly holdCount: number;
-  readonly #validUntil: number;
-
-  /** @internal */
-  constructor(wire: WireGrant, sentAt: number) {
-    this.name = wire.name;
-    this.mode = fromWireMode(wire.mode) ?? "exclusive";
-    this.owner = wire.owner;
-    this.fencingToken = wire.fencingToken;
-    this.holdCount = wire.holdCount;
-    this.#validUntil = sentAt + toMs(wire.validFor);
-  }
-
-  /** How long it is certainly held from now on, in milliseconds. */
-  get validFor(): number {
-    return Math.max(this.#validUntil - performance.now(), 0);
-  }
-}
-
 /** A generated method of one call. */
 type Method<I, O> = (
   request: I,
@@ -158,19 +132,22 @@ type Method<I, O> = (
 
 /**
  * Calls without a session, for occasional use. Each fails with {@link RefusedError} and
- * {@link UnreachableError}. They carry a request id, and are repeated at the next coordinator.
+ * {@link UnreachableError}, and after the end of the client with {@link SessionEndedError}. They
+ * carry a request id, and are repeated at the next coordinator.
  */
 export class Calls {
   readonly #connector: Connector;
   readonly #clientName: string;
+  readonly #clock: Clock;
   readonly #clients = new Map<Address, LockServiceClient>();
   /** Where the last call ended: the endpoint that answered it, or the last that it tried. */
   #endpoint = 0;
 
   /** @internal */
-  constructor(connector: Connector, clientName: string) {
+  constructor(connector: Connector, clientName: string, clock = new Clock()) {
     this.#connector = connector;
     this.#clientName = clientName;
+    this.#clock = clock;
   }
 
   /** Acquires a lock if it is free, else returns null. It is held until its lease ends. */
@@ -184,7 +161,7 @@ export class Calls {
       note: toWireNote(options),
     };
     const [sentAt, { grant }] = await this.#call((it) => it.tryAcquire.bind(it), request);
-    return grant === undefined ? null : new Grant(grant, sentAt);
+    return grant === undefined ? null : new Grant(grant, sentAt, this.#clock);
   }
 
   /** Renews a lock, from now on; a longer lease is not shortened. Fails if it is not held. */
@@ -194,7 +171,7 @@ export class Calls {
     if (grant === undefined) {
       throw new RefusedError({ code: 13, message: "the coordinator's answer has no grant" });
     }
-    return new Grant(grant, sentAt);
+    return new Grant(grant, sentAt, this.#clock);
   }
 
   /** Releases one hold of a lock. Fails if it is not held. */
@@ -315,7 +292,7 @@ export class Calls {
     this.#clients.clear();
   }
 
-  /** Returns the answer, and when its request was sent. */
+  /** Returns the answer, and when its request was sent, by the clock. */
   async #call<I, O>(
     method: (client: LockServiceClient) => Method<I, O>,
     request: I,
@@ -355,20 +332,22 @@ export class Calls {
     deadline: number,
   ): Promise<[number, O]> {
     const metadata = await this.#connector.headers();
+    const { closed } = this.#connector;
+    closed.throwIfAborted();
     const parent = traceparent();
     if (parent !== "") {
       metadata.set("traceparent", parent);
     }
     const client = this.#clients.get(address) ?? this.#connector.connect(address);
     this.#clients.set(address, client);
-    const sentAt = performance.now();
-    const options = { deadline: Date.now() + Math.max(deadline - sentAt, 1) };
+    const sentAt = this.#clock.check();
+    const options = { deadline: Date.now() + Math.max(deadline - performance.now(), 1) };
     return new Promise((resolve, reject) => {
       const fail = (error: LockkeeperError): void => {
         // The next call connects anew, without gRPC's backoff.
         this.#clients.delete(address);
         client.close();
-        reject(error);
+        reject(closed.aborted ? closed.reason : error);
       };
       const call = method(client)(request, metadata, options, (error, response) => {
         clearTimeout(timer);

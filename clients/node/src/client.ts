@@ -10,6 +10,7 @@ import type { LockDescription, TokenCheck } from "./describe.js";
 import { Election } from "./election.js";
 import { Lock, LockSet } from "./held.js";
 import { Latch } from "./latch.js";
+import { OPEN_TIMEOUT } from "./machine/events.js";
 import type { SessionChange, Waiting, YieldRequest } from "./machine/events.js";
 import { claimRequest, lockRequest, locksRequest } from "./requests.js";
 import type { LockName } from "./requests.js";
@@ -23,9 +24,13 @@ import type {
   WaitOptions,
 } from "./options.js";
 import { Semaphore, tried } from "./semaphore.js";
+import type { Session } from "./session.js";
 import { answerOf, Sessions } from "./sessions.js";
 import { watch } from "./watch.js";
 import type { LockEvent, WatchOptions } from "./watch.js";
+
+/** How long a question waits for a stream that breaks before its answer. */
+const ANSWER = { wait: OPEN_TIMEOUT };
 
 /** The events of a client. */
 export interface ClientEvents {
@@ -166,7 +171,8 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
    * right `describe`. Opens no session.
    *
    * Fails with {@link RefusedError} if the same request would be refused again, with the error of
-   * the last endpoint if none can be watched at first, and with the reason of `signal`.
+   * the last endpoint if none can be watched at first, with the reason of `signal`, and with
+   * {@link SessionEndedError} when the client is closed.
    */
   watch(name: string, options: WatchOptions = {}): AsyncGenerator<LockEvent, void, undefined> {
     return watch(this.#connector, name, options);
@@ -227,14 +233,22 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
     return new Election(this.#sessions, this.calls, this.#connector, name);
   }
 
+  /**
+   * The session if it is connected. A question does not wait for one that is opened or resumed:
+   * that may take as long as the lease.
+   */
+  get #connected(): Session | undefined {
+    return this.#state === "connected" ? this.#sessions.session : undefined;
+  }
+
   /** The holders and the waiters of a lock. Opens no session. */
   async describe(name: string): Promise<LockDescription> {
     checkName(name);
-    const { session } = this.#sessions;
+    const session = this.#connected;
     if (session === undefined) {
       return this.calls.describe(name);
     }
-    const outcome = await session.run({ $case: "describe", value: { name } });
+    const outcome = await session.run({ $case: "describe", value: { name } }, ANSWER);
     return lockDescription(answerOf("described", outcome));
   }
 
@@ -244,21 +258,24 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
    */
   async checkToken(name: string, fencingToken: bigint): Promise<TokenCheck> {
     checkName(name);
-    const { session } = this.#sessions;
+    const session = this.#connected;
     if (session === undefined) {
       return this.calls.checkToken(name, fencingToken);
     }
-    const outcome = await session.run({ $case: "checkToken", value: { name, fencingToken } });
+    const request = { $case: "checkToken", value: { name, fencingToken } } as const;
+    const outcome = await session.run(request, ANSWER);
     return tokenCheck(answerOf("tokenChecked", outcome));
   }
 
   /**
-   * Ends the session and releases everything. The client cannot be used afterwards.
+   * Ends the session and releases everything. The client cannot be used afterwards: its calls,
+   * watches and observations fail with {@link SessionEndedError}, also those that are under way.
    *
    * Fails with {@link SessionEndedError} if no coordinator confirms it within 2 s; everything stays
    * held until its lease ends then.
    */
   async close(): Promise<void> {
+    this.#connector.close();
     this.calls.close();
     await this.#sessions.close();
   }

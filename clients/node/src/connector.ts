@@ -8,7 +8,13 @@ import type { ChannelCredentials, ChannelOptions, ServiceError } from "@grpc/grp
 
 import { parseAddresses } from "./address.js";
 import type { Address } from "./address.js";
-import { LockkeeperError, MisconfiguredError, RefusedError, UnreachableError } from "./errors.js";
+import {
+  LockkeeperError,
+  MisconfiguredError,
+  RefusedError,
+  SessionEndedError,
+  UnreachableError,
+} from "./errors.js";
 import type { ClientOptions, TlsOptions } from "./options.js";
 import { Status } from "./proto/google/rpc/status.js";
 import { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
@@ -23,6 +29,7 @@ export class Connector {
   readonly #tls: TlsOptions;
   readonly #token: ClientOptions["token"];
   readonly #tokenFile: string | undefined;
+  readonly #closing = new AbortController();
 
   /** Fails if an address or a certificate cannot be used. */
   constructor({ endpoints, tls, token, tokenFile }: ClientOptions) {
@@ -36,6 +43,16 @@ export class Connector {
     if (this.addresses.some((it) => it.isTls)) {
       this.#secure();
     }
+  }
+
+  /** Ends what uses no session, when the client is closed. */
+  get closed(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Ends what uses no session. */
+  close(): void {
+    this.#closing.abort(new SessionEndedError("the client is closed"));
   }
 
   /** A client of one address, with a connection of its own. Certificates are read now. */

@@ -130,7 +130,8 @@ export class Election {
    * what it has seen. Leaving the loop ends it. Opens no session.
    *
    * Fails with {@link RefusedError} if the same request would be refused again, with the error of
-   * the last endpoint if none can be observed at first, and with the reason of `signal`.
+   * the last endpoint if none can be observed at first, with the reason of `signal`, and with
+   * {@link SessionEndedError} when the client is closed.
    */
   async *observe(options: ObserveOptions = {}): AsyncGenerator<ElectionEvent, void, undefined> {
     const { signal } = options;

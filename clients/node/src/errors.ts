@@ -105,7 +105,7 @@ const WHY_LOST: Record<LostReason, string> = {
   EXPIRED: "the lease ended",
   TAKEN_OVER: "another owner holds it",
   STORE_UNREACHABLE: "the store was unreachable until the lease ended",
-  FORCE_RELEASED: "an operator released it",
+  FORCE_RELEASED: "an operator force-released it",
   CLOCK_STEPPED: "the store's clock stepped and ended the lease",
   PREEMPTED: "it was preempted",
   HANDED_OVER: "it was handed over",

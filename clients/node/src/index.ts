@@ -2,7 +2,7 @@
 
 export { Lockkeeper } from "./client.js";
 export type { ClientEvents, Work } from "./client.js";
-export { Calls, Grant } from "./calls.js";
+export { Calls } from "./calls.js";
 export type {
   CallOptionsOfLock,
   ForcedRelease,
@@ -40,6 +40,7 @@ export type {
   ExplainedWait,
   Explanation,
 } from "./explain.js";
+export { Grant } from "./grant.js";
 export { Holding, Lock, LockSet, Permits } from "./held.js";
 export { Latch } from "./latch.js";
 export type { SessionChange, Waiting, YieldRequest } from "./machine/events.js";

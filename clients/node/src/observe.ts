@@ -12,7 +12,7 @@ import { UnreachableError } from "./errors.js";
 import type { LockkeeperError } from "./errors.js";
 import { OPEN_TIMEOUT } from "./machine/events.js";
 import { isFinal } from "./machine/stream.js";
-import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
+import { TIMER_MAX } from "./options.js";
 
 /** Between two attempts to go on, times a random 0.5 to 1. */
 const RETRY_INTERVAL = 500;
@@ -31,7 +31,7 @@ export interface Feed<I, O> {
   readonly request: () => I;
   /** Ends the stream, which is rejected with its reason. */
   readonly signal?: AbortSignal | undefined;
-  /** From when on a failure ends it, by `performance.now()`. */
+  /** From when on a failure, such as silence, ends it, by `performance.now()`. */
   readonly until?: number;
 }
 
@@ -43,28 +43,30 @@ export interface Message<O> {
 
 /**
  * The messages of one stream after the other. Fails with a failure that a repeat would have too,
- * with that of the last endpoint if none answers at first, and with the reason of the signal.
+ * with that of the last endpoint if none answers at first, with the reason of the signal, and with
+ * a {@link SessionEndedError} when the client is closed.
  */
 export async function* observe<I, O>(
   connector: Connector,
   feed: Feed<I, O>,
 ): AsyncGenerator<Message<O>, void, undefined> {
-  const { signal, until = Infinity } = feed;
-  const { addresses } = connector;
+  const { until = Infinity } = feed;
+  const { addresses, closed } = connector;
+  const signal = feed.signal === undefined ? closed : AbortSignal.any([feed.signal, closed]);
   let hasBegun = false;
   for (let attempt = 0; ; attempt += 1) {
-    signal?.throwIfAborted();
+    signal.throwIfAborted();
     const address = addresses[attempt % addresses.length] as Address;
     let goesOn = hasBegun;
     let failure: LockkeeperError = new UnreachableError(address.text, "it ended the stream");
     try {
-      for await (const message of stream(connector, address, feed)) {
+      for await (const message of stream(connector, address, feed, signal)) {
         hasBegun = true;
         yield { message, goesOn };
         goesOn = false;
       }
     } catch (error) {
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       failure = toError(error, address, false);
       if (isFinal(failure) || (!hasBegun && attempt + 1 >= addresses.length)) {
         throw failure;
@@ -75,7 +77,7 @@ export async function* observe<I, O>(
     }
     if (hasBegun) {
       const interval = RETRY_INTERVAL * (0.5 + Math.random() / 2);
-      await pause(interval, undefined, signal && { signal }).catch(() => undefined);
+      await pause(interval, undefined, { signal }).catch(() => undefined);
     }
   }
 }
@@ -84,10 +86,11 @@ export async function* observe<I, O>(
 async function* stream<I, O>(
   connector: Connector,
   address: Address,
-  { method, request, signal }: Feed<I, O>,
+  { method, request, until = Infinity }: Feed<I, O>,
+  signal: AbortSignal,
 ): AsyncGenerator<O, void, undefined> {
   const headers = await connector.headers();
-  signal?.throwIfAborted();
+  signal.throwIfAborted();
   const client = connector.connect(address, KEEPALIVE);
   const call: ClientReadableStream<O> = client.makeServerStreamRequest(
     method.path,
@@ -98,30 +101,29 @@ async function* stream<I, O>(
   );
   // What comes after the loop below is of no interest.
   call.on("error", () => undefined);
-  const end = (): void => {
-    call.cancel();
+  const giveUp = (): void => {
+    call.destroy(new UnreachableError(address.text, "the coordinator does not answer"));
   };
-  const timer = giveUpUnlessConnected(client, call, address);
-  signal?.addEventListener("abort", end, { once: true });
+  // gRPC itself would wait for a server that is silent.
+  const opening = setTimeout(() => {
+    if (client.getChannel().getConnectivityState(false) !== connectivityState.READY) {
+      giveUp();
+    }
+  }, OPEN_TIMEOUT);
+  const limit = Math.min(until - performance.now() + OPEN_TIMEOUT, TIMER_MAX);
+  const waiting = until < Infinity ? setTimeout(giveUp, limit) : undefined;
+  // Also if nobody asks for the next message: the process may be about to exit.
+  const end = (): void => {
+    clearTimeout(opening);
+    clearTimeout(waiting);
+    call.cancel();
+    client.close();
+  };
+  signal.addEventListener("abort", end, { once: true });
   try {
     yield* call as AsyncIterable<O>;
   } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener("abort", end);
+    signal.removeEventListener("abort", end);
     end();
-    client.close();
   }
-}
-
-/** gRPC itself would wait for a server that is silent. */
-function giveUpUnlessConnected<O>(
-  client: LockServiceClient,
-  call: ClientReadableStream<O>,
-  address: Address,
-): NodeJS.Timeout {
-  return setTimeout(() => {
-    if (client.getChannel().getConnectivityState(false) !== connectivityState.READY) {
-      call.destroy(new UnreachableError(address.text, "the coordinator does not answer"));
-    }
-  }, OPEN_TIMEOUT);
 }

@@ -164,6 +164,9 @@ export function fromWireMode(mode: WireMode): LockMode | undefined {
 /** The longest duration of the protocol, in milliseconds. */
 export const LONGEST = 315_576_000_000 * 1000;
 
+/** The longest timer of Node.js. */
+export const TIMER_MAX = 2 ** 31 - 1;
+
 /** Checks a duration that must be more than 0. */
 export function checkLease(lease: number | undefined, field = "lease"): void {
   if (lease !== undefined && !(lease > 0 && lease <= LONGEST)) {

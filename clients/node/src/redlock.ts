@@ -3,7 +3,7 @@
 import { EventEmitter } from "node:events";
 
 import type { Lockkeeper } from "./client.js";
-import { LockLostError, MisconfiguredError, NotGrantedError } from "./errors.js";
+import { LockkeeperError, MisconfiguredError, NotGrantedError } from "./errors.js";
 import type { LockSet } from "./held.js";
 
 /** The settings of redlock. Times are milliseconds. */
@@ -39,7 +39,10 @@ export class ResourceLockedError extends Error {
   override readonly name = "ResourceLockedError";
 }
 
-/** The resources are locked, or the lock is not held any more; `cause` says which. */
+/**
+ * The resources are locked, the lock is not held any more, or the coordinators did not answer or
+ * refused the request. `cause` is the error of the client, which says which.
+ */
 export class ExecutionError extends Error {
   override readonly name = "ExecutionError";
 
@@ -92,8 +95,8 @@ export class Lock {
 
 /**
  * Redlock on a client of Lockkeeper. A loss is never ignored: it aborts the signal of `using`, and
- * fails `using`, `extend` and `release`. Emits `error`, if there is a listener, for resources that
- * are locked, and for extensions that failed and are repeated.
+ * fails `using`, `extend` and `release`. Emits `error`, if there is a listener, for acquires that
+ * fail, and for extensions that failed and are repeated.
  */
 export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
   readonly settings: Settings;
@@ -126,27 +129,28 @@ export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
       const held = await this.client.lockAll(resources, { lease: duration, wait });
       return this.#lock(resources, held);
     } catch (error) {
-      if (error instanceof NotGrantedError) {
-        this.#report(new ResourceLockedError(`${resources.join(", ")}: locked`));
-        throw new ExecutionError("the resources are locked", [], { cause: error });
-      }
-      throw error;
+      const isLocked = error instanceof NotGrantedError;
+      const what = isLocked ? new ResourceLockedError(`${resources.join(", ")}: locked`) : error;
+      this.#report(what);
+      throw isLocked
+        ? new ExecutionError("the resources are locked", [], { cause: error })
+        : wrapped(error);
     }
   }
 
-  /** Releases locks. Fails with {@link ExecutionError} if they were lost. */
+  /** Releases locks. Fails with {@link ExecutionError} if they were lost, or it cannot. */
   async release(lock: Lock): Promise<ExecutionResult> {
     lock.expiration = 0;
-    await unlessLost(lock.held.release());
+    await lock.held.release().catch(fail);
     return { attempts: [] };
   }
 
-  /** Extends locks to `duration` from now. Fails with {@link ExecutionError} if they were lost. */
+  /** Extends locks to `duration` from now. Fails with {@link ExecutionError} if it cannot. */
   async extend(existing: Lock, duration: number): Promise<Lock> {
     if (existing.expiration < Date.now()) {
       throw new ExecutionError("cannot extend a lock that has expired");
     }
-    await unlessLost(existing.held.renew(duration));
+    await existing.held.renew(duration).catch(fail);
     existing.expiration = 0;
     return this.#lock(existing.resources, existing.held);
   }
@@ -202,7 +206,7 @@ export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
       throw error;
     }
     stop();
-    await unlessLost(held.release());
+    await held.release().catch(fail);
     return result;
   }
 
@@ -241,13 +245,13 @@ function withError(held: LockSet): RedlockAbortSignal {
   return Object.defineProperty(held.signal, "error", { get: () => held.loss });
 }
 
-async function unlessLost(work: Promise<void>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    if (error instanceof LockLostError) {
-      throw new ExecutionError(error.message, [], { cause: error });
-    }
-    throw error;
-  }
+/** Fails as redlock does. What is misconfigured is a mistake of the program, also there. */
+function fail(error: unknown): never {
+  throw wrapped(error);
+}
+
+function wrapped(error: unknown): unknown {
+  return error instanceof LockkeeperError && !(error instanceof MisconfiguredError)
+    ? new ExecutionError(error.message, [], { cause: error })
+    : error;
 }

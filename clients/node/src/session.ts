@@ -17,14 +17,11 @@ import { SessionMachine } from "./machine/machine.js";
 import type { SessionSettings } from "./machine/machine.js";
 import type { Request, Response } from "./machine/messages.js";
 import type { NewOperation } from "./machine/operation.js";
-import { LONGEST } from "./options.js";
+import { LONGEST, TIMER_MAX } from "./options.js";
 import type { Logger } from "./options.js";
 import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
 import type { SessionRequest, SessionResponse } from "./proto/lockkeeper/v1/session.js";
 import { traceparent } from "./telemetry.js";
-
-/** The longest timer of Node.js. */
-const TIMER_MAX = 2 ** 31 - 1;
 
 /** What a session reports besides the ends of its operations. */
 export interface SessionListener {

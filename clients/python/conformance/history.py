@@ -7,6 +7,7 @@ by the client), `name` and `what`; `granted` has a `token`; `at_risk` and `broke
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import time
@@ -47,6 +48,7 @@ class Attempt:
         self._history = history
         self._number = number
         self._state = "connected"
+        self.is_held = False
         self.lock: Any = None
 
     def note(self, what: str, **more: Any) -> None:
@@ -60,7 +62,7 @@ class Attempt:
     def on_event(self, event: lockkeeper.SessionEvent) -> None:
         """Append a change of the session while the lock is held."""
         before, self._state = self._state, event.state
-        if not self.lock.owned():
+        if not self.is_held or not self.lock.valid_for:
             return
         if event.state == "resuming":
             self.note("broke", valid_us=int(self.lock.valid_for * 1e6))
@@ -72,9 +74,20 @@ class Attempt:
 
 async def acquired(attempt: Attempt, call: Call) -> bool:
     """Wait for the lock."""
+    lock = attempt.lock
+
+    # The token is for the thread or the task that has acquired it.
+    def in_thread() -> int | None:
+        return lock.fencing_token if lock.acquire() else None
+
+    async def in_task() -> int | None:
+        return lock.fencing_token if await lock.acquire() else None
+
     try:
-        if await call(attempt.lock.acquire):
-            attempt.note("granted", token=str(attempt.lock.fencing_token))
+        token = await call(in_task if inspect.iscoroutinefunction(lock.acquire) else in_thread)
+        if token is not None:
+            attempt.is_held = True
+            attempt.note("granted", token=str(token))
             return True
     except lockkeeper.Error:
         await asyncio.sleep(PAUSE)
@@ -84,6 +97,7 @@ async def acquired(attempt: Attempt, call: Call) -> bool:
 
 async def release(attempt: Attempt, call: Call) -> None:
     """Release the lock."""
+    attempt.is_held = False
     attempt.note("release_sent")
     try:
         await call(attempt.lock.release)

@@ -278,9 +278,9 @@ pub struct ListLocksRequest {
     /// `waiter_count`, and `client_name` and `held_for` of the holders whose sessions they serve.
     #[prost(bool, tag = "4")]
     pub fleet: bool,
-    /// Only names that calls wait for on the queried coordinator, each with its kind and the number of
-    /// these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
-    /// store is not asked.
+    /// Only names that calls on the queried coordinator wait for, each with its kind and the number of
+    /// these calls (0 for FAIR locks). At most 1,000 names, on one page, the longest wait first. The
+    /// store is not queried.
     #[prost(bool, tag = "5")]
     pub waited_for_here: bool,
     /// With `waited_for_here`: holders, by their `session_digest`, that the answer is to contain as
@@ -298,7 +298,7 @@ pub struct ListLocksResponse {
     /// The token of the next page; empty if this is the last page.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
-    /// The coordinators of which nothing is included.
+    /// The coordinators whose part is missing.
     #[prost(message, repeated, tag = "3")]
     pub unasked: ::prost::alloc::vec::Vec<UnaskedCoordinator>,
 }
@@ -611,7 +611,7 @@ pub struct WatchDelta {
     /// For WATCH_EVENT_LOST: why the grant was lost.
     #[prost(enumeration = "LostReason", tag = "10")]
     pub reason: i32,
-    /// For a forced release: the operator's reason.
+    /// For a force-release: the operator's reason.
     #[prost(string, tag = "11")]
     pub detail: ::prost::alloc::string::String,
     /// The note of the grant; unset for a wait, for permits, and if there is none.
@@ -641,7 +641,7 @@ pub struct ContendedName {
     /// The name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// The time since it is counted.
+    /// The time since this name has been counted.
     #[prost(message, optional, tag = "2")]
     pub counted_for: ::core::option::Option<::prost_types::Duration>,
     /// The waits that began.
@@ -659,8 +659,8 @@ pub struct ContendedName {
     /// The time for which these were held.
     #[prost(message, optional, tag = "7")]
     pub held: ::core::option::Option<::prost_types::Duration>,
-    /// The same by the client names of the sessions: 8 names, and the others together under an empty
-    /// one.
+    /// `hold_count` and `held` by client name of the sessions: 8 names, and all others together under
+    /// an empty name.
     #[prost(message, repeated, tag = "8")]
     pub holders: ::prost::alloc::vec::Vec<ContendedHolder>,
     /// The calls that wait now.
@@ -1051,15 +1051,15 @@ pub mod lock_admin_service_client {
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
         ///
         /// Success: the holders have lost the lock, and the store can grant it to other callers: from now
-        /// on, or with `grace_period` once the holders have released their lost grants, at the latest when
-        /// that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
-        /// FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
-        /// renewal of the grant, which for a watched grant is within a third of its lease. A grant there
-        /// that is not watched can instead end as EXPIRED when its lease is over. A holder without a
-        /// session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
-        /// protects the resource until then: CheckToken rejects the old token at once, and the next grant
-        /// has a larger one.
-        /// A repeat releases the lock from its holder at that time, and sets the grace period anew.
+        /// on or, with `grace_period`, once the holders have released their lost grants, at the latest at
+        /// the end of that period. The previous holder may still be working. A holder with a session on
+        /// this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
+        /// another coordinator receives it at the next renewal of the grant, which for a watched grant is
+        /// within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
+        /// its lease is over. A holder without a session receives no notice; its Release and Renew return
+        /// NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
+        /// token at once, and the next grant has a larger one.
+        /// A repeat releases the lock from its holder at that time, and starts a new grace period.
         ///
         /// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
         /// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -1167,8 +1167,8 @@ pub mod lock_admin_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockAdminService", "Watch"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Returns what this coordinator's console shows on a page about more than the store knows. The
-        /// consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+        /// Returns the data of a console page that only this coordinator has, beyond what is in the store.
+        /// The consoles of the other coordinators request it and add it to their own; other programs use
         /// the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
         /// for the name or the prefix of the page, or for all names if it has none. Read-only.
         ///
@@ -1268,15 +1268,15 @@ pub mod lock_admin_service_server {
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
         ///
         /// Success: the holders have lost the lock, and the store can grant it to other callers: from now
-        /// on, or with `grace_period` once the holders have released their lost grants, at the latest when
-        /// that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
-        /// FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
-        /// renewal of the grant, which for a watched grant is within a third of its lease. A grant there
-        /// that is not watched can instead end as EXPIRED when its lease is over. A holder without a
-        /// session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
-        /// protects the resource until then: CheckToken rejects the old token at once, and the next grant
-        /// has a larger one.
-        /// A repeat releases the lock from its holder at that time, and sets the grace period anew.
+        /// on or, with `grace_period`, once the holders have released their lost grants, at the latest at
+        /// the end of that period. The previous holder may still be working. A holder with a session on
+        /// this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
+        /// another coordinator receives it at the next renewal of the grant, which for a watched grant is
+        /// within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
+        /// its lease is over. A holder without a session receives no notice; its Release and Renew return
+        /// NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
+        /// token at once, and the next grant has a larger one.
+        /// A repeat releases the lock from its holder at that time, and starts a new grace period.
         ///
         /// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
         /// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -1334,8 +1334,8 @@ pub mod lock_admin_service_server {
             &self,
             request: tonic::Request<super::WatchRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
-        /// Returns what this coordinator's console shows on a page about more than the store knows. The
-        /// consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+        /// Returns the data of a console page that only this coordinator has, beyond what is in the store.
+        /// The consoles of the other coordinators request it and add it to their own; other programs use
         /// the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
         /// for the name or the prefix of the page, or for all names if it has none. Read-only.
         ///
@@ -1881,31 +1881,30 @@ pub struct AcquireRequest {
     /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
     #[prost(message, optional, tag = "9")]
     pub note: ::core::option::Option<Note>,
-    /// How long the lock stays held at least, counted from the grant: 100 ms to 24 h by default. The
-    /// last release before that time leaves it held, and so does a crash: the grant's lease is at least
-    /// as long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE
-    /// and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
-    /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
+    /// The minimum time for which the lock stays held, counted from the grant: 100 ms to 24 h by
+    /// default. Neither a release nor a crash frees the lock earlier: the grant's lease is at least as
+    /// long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE and
+    /// FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores (UNIMPLEMENTED /
+    /// UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot extend this time.
     #[prost(message, optional, tag = "12")]
     pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
-    /// For how long nobody can acquire the lock after the holder lost it without a release: its lease
-    /// ended, because it crashed, or because nobody renewed it. 100 ms to 24 h by default. The store
-    /// keeps the lock for the lease and the delay; `lease` and `valid_for` count the lease only. A
-    /// release frees the lock at once, also a late one within the delay. Only with EXCLUSIVE and FAIR,
-    /// and not in a session with ON_DISCONNECT_RELEASE (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on
-    /// a quorum of stores (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again
-    /// cannot change it.
+    /// The time for which no one can acquire the lock after its lease ended without a release, such as
+    /// after a crash: 100 ms to 24 h by default. The store keeps the lock for the lease and the delay;
+    /// `lease` and `valid_for` count the lease only. A release frees the lock at once, even a late one
+    /// within the delay. Only with EXCLUSIVE and FAIR, and not in a session with ON_DISCONNECT_RELEASE
+    /// (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on a quorum of stores (UNIMPLEMENTED /
+    /// UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot change the delay.
     #[prost(message, optional, tag = "13")]
     pub lock_delay: ::core::option::Option<::prost_types::Duration>,
     /// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
     /// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
     #[prost(bool, tag = "20")]
     pub end_on_deadlock: bool,
-    /// Whether the caller comes before the other waiters. When its wait begins, it becomes the
-    /// first in line, and the holder's session receives `yield_requested` for 30 s, which it may
-    /// ignore. A holder that was preferred itself is not asked; its note has the label `preferred`.
-    /// Of several that wait, the last to arrive is the first. Only with FAIR
-    /// (INVALID_ARGUMENT / INVALID_PREFERRED).
+    /// Whether the caller goes ahead of the other waiters. When its wait begins, it becomes the first
+    /// in line, and the holder's session receives a `yield_requested` that stays open for 30 s and may
+    /// be ignored. A holder that was itself preferred is not asked; its note has the label
+    /// `preferred`. Of several preferred waiters, the last to arrive is the first in line. Only with
+    /// FAIR (INVALID_ARGUMENT / INVALID_PREFERRED).
     #[prost(bool, tag = "21")]
     pub preferred: bool,
 }
@@ -1944,7 +1943,7 @@ pub struct Waiting {
     /// has no time to live.
     #[prost(message, optional, tag = "2")]
     pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
-    /// The note of the holder, of any one if there are several; unset if none is known.
+    /// The note of the holder, or of one of several holders; unset if no note is known.
     #[prost(message, optional, tag = "3")]
     pub holder_note: ::core::option::Option<Note>,
 }
@@ -1989,10 +1988,10 @@ pub struct TryAcquireRequest {
     /// A note for other callers.
     #[prost(message, optional, tag = "8")]
     pub note: ::core::option::Option<Note>,
-    /// How long the lock stays held at least, also after a release.
+    /// The minimum time for which the lock stays held, even after a release.
     #[prost(message, optional, tag = "12")]
     pub hold_at_least: ::core::option::Option<::prost_types::Duration>,
-    /// For how long nobody can acquire the lock after a loss that was no release.
+    /// The time for which no one can acquire the lock after its lease ended without a release.
     #[prost(message, optional, tag = "13")]
     pub lock_delay: ::core::option::Option<::prost_types::Duration>,
 }
@@ -2083,7 +2082,7 @@ pub struct LockSpec {
 /// See LockService.AcquireAll. Fields follow the rules of AcquireRequest unless stated otherwise.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AcquireAllRequest {
-    /// The locks, 1 to 1,000 by default, in any order. A name listed twice in the same mode counts
+    /// The locks, 1 to 250 by default, in any order. A name listed twice in the same mode counts
     /// once; a name listed in two modes is refused (INVALID_ARGUMENT / INVALID_LOCKS).
     #[prost(message, repeated, tag = "1")]
     pub locks: ::prost::alloc::vec::Vec<LockSpec>,
@@ -2309,12 +2308,12 @@ pub struct ExplainRequest {
 /// See LockService.Explain.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExplainResponse {
-    /// The names of the chain, each once: the requested one first, and after a name those that its
+    /// The names in the chain, each once: the requested name first, and after each name those that its
     /// holders wait for.
     #[prost(message, repeated, tag = "1")]
     pub locks: ::prost::alloc::vec::Vec<ExplainedLock>,
-    /// Whether something of the chain is not listed: holders beyond the first 8 of a name, names that
-    /// are more than 16 waits away, or waits that the store did not return.
+    /// Whether part of the chain is missing: holders beyond the first 8 of a name, names that are more
+    /// than 16 waits away, or waits that the store did not return.
     #[prost(bool, tag = "2")]
     pub truncated: bool,
     /// The deadlocks in the chain; if there is none, those that are possible.
@@ -2384,17 +2383,17 @@ pub struct ExplainedWait {
     #[prost(message, optional, tag = "6")]
     pub waiting_for: ::core::option::Option<::prost_types::Duration>,
 }
-/// Deadlock is a cycle of owners of which each waits for a lock that the next one holds, and the last
-/// for one that the first holds.
+/// Deadlock is a cycle of owners: each waits for a lock that the next one holds, and the last one
+/// waits for a lock that the first one holds.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Deadlock {
     /// The waits of the cycle.
     #[prost(message, repeated, tag = "1")]
     pub waits: ::prost::alloc::vec::Vec<DeadlockedWait>,
-    /// Whether it is only possible, because one of the owners may be several tasks: it is an owner that
-    /// its caller did not name, it waits for several names, or it waits for a name while another owner
-    /// of its session holds the other one. Also if permits are waited for, because other holders may
-    /// release some.
+    /// Whether the deadlock is only possible. This is so if one of the owners may stand for several
+    /// tasks: its caller did not name it, it waits for several names, or it waits for one name while
+    /// another owner of its session holds the other. It is also so if an owner waits for permits,
+    /// because other holders may release some.
     #[prost(bool, tag = "2")]
     pub is_possible: bool,
 }
@@ -2430,7 +2429,7 @@ pub struct RequestYieldRequest {
     /// Why, for the holders: 1 to 256 bytes, not blank, without control characters.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
-    /// How long the request stands, at most 1 h. Unset: 30 s.
+    /// How long the request stays open, at most 1 h. Unset: 30 s.
     #[prost(message, optional, tag = "3")]
     pub within: ::core::option::Option<::prost_types::Duration>,
     /// A name of the caller, for the holders; at most 128 bytes by default. A coordinator that
@@ -2440,17 +2439,18 @@ pub struct RequestYieldRequest {
     /// Whether to take the lock from holders that still hold it when the request ends.
     #[prost(bool, tag = "5")]
     pub preempt: bool,
-    /// With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
-    /// left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
-    /// left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
-    /// or longer.
+    /// With `preempt`: the longest time for which the lock then stays closed to all others, never
+    /// longer than the remaining lease. The lock opens as soon as each holder has released its lost
+    /// grant. Unset: the remaining lease, so that no holder can still rely on its grant when the lock
+    /// opens. If set, at least the shortest lease that is allowed.
     #[prost(message, optional, tag = "6")]
     pub grace_period: ::core::option::Option<::prost_types::Duration>,
 }
 /// See LockService.RequestYield.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RequestYieldResponse {
-    /// The holders that have the request, at most the first 100. Empty without the right `describe`.
+    /// The holders that received the request, at most the first 100. Empty without the right
+    /// `describe`.
     #[prost(message, repeated, tag = "1")]
     pub reached: ::prost::alloc::vec::Vec<Holder>,
     /// The others of the first 100 holders. A Redisson client, an owner without a session, a session
@@ -2461,7 +2461,7 @@ pub struct RequestYieldResponse {
     /// The number of holders; 0 if the lock is free.
     #[prost(uint32, tag = "3")]
     pub holder_count: u32,
-    /// The number of holders in `reached`, also without that right.
+    /// The number of holders in `reached`, even without the right `describe`.
     #[prost(uint32, tag = "4")]
     pub reached_count: u32,
 }
@@ -2777,11 +2777,11 @@ pub struct CampaignRequest {
     /// characters.
     #[prost(string, tag = "9")]
     pub value: ::prost::alloc::string::String,
-    /// For how long nobody can lead after a loss of the leadership that was no resignation; as in
+    /// The time for which no one can lead after the leadership ended without a resignation; as in
     /// AcquireRequest.
     #[prost(message, optional, tag = "10")]
     pub lock_delay: ::core::option::Option<::prost_types::Duration>,
-    /// Whether the candidate comes before the others, and asks a leader that is not preferred to
+    /// Whether the candidate goes ahead of the others, and asks a leader that is not preferred to
     /// resign; as in AcquireRequest.
     #[prost(bool, tag = "11")]
     pub preferred: bool,
@@ -2804,7 +2804,7 @@ pub mod campaign_response {
         /// The caller leads. The last message.
         #[prost(message, tag = "2")]
         Elected(super::Elected),
-        /// The wait ended and the caller does not lead by this call. The last message.
+        /// The wait ended, and this call did not make the caller the leader. The last message.
         #[prost(message, tag = "3")]
         NotElected(super::NotGranted),
     }
@@ -2887,7 +2887,7 @@ pub struct TransferRequest {
     /// Why, for the leader. Empty: a text that says that the leadership is transferred.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
-    /// How long the request to the leader stands.
+    /// How long the request to the leader stays open.
     #[prost(message, optional, tag = "4")]
     pub within: ::core::option::Option<::prost_types::Duration>,
     /// A name of the caller, for the leader.
@@ -2896,19 +2896,19 @@ pub struct TransferRequest {
     /// Whether to take the leadership from a leader that still leads when the request ends.
     #[prost(bool, tag = "6")]
     pub preempt: bool,
-    /// With `preempt`: for how long then nobody else leads.
+    /// With `preempt`: the longest time without a leader after that.
     #[prost(message, optional, tag = "7")]
     pub grace_period: ::core::option::Option<::prost_types::Duration>,
 }
 /// See ElectionService.Transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TransferResponse {
-    /// Whether a leader, or another holder of the election's lock, is in office. If not, the candidate
+    /// Whether the election's lock is held, by a leader or by another holder. If not, the candidate
     /// leads at once.
     #[prost(bool, tag = "1")]
     pub held: bool,
-    /// Whether the leader has the request. If not, the candidate leads when the leadership ends; see
-    /// RequestYieldResponse.unreached.
+    /// Whether the leader received the request. If not, the candidate leads when the leadership ends;
+    /// see RequestYieldResponse.unreached.
     #[prost(bool, tag = "2")]
     pub reached: bool,
 }
@@ -3008,11 +3008,11 @@ pub mod election_service_client {
     use tonic::codegen::http::Uri;
     /// ElectionService elects leaders. An election is the FAIR lock of the same name, with a value that
     /// its holder proclaims; the term is the lock's fencing token. So whatever ends the grant of the
-    /// lock ends the leadership: a release, the end of its lease or session, or a forced release; and a
+    /// lock ends the leadership: a release, the end of its lease or session, or a force-release; and a
     /// Redisson client sees the lock as held. A holder that has not proclaimed a value is no leader.
     /// A quorum of stores has no elections (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). The errors of
     /// LockService apply; each RPC lists the others.
-    /// The operations can be sent as frames on a session's stream, but for Observe.
+    /// The operations can be sent as frames on a session's stream, except for Observe.
     #[derive(Debug, Clone)]
     pub struct ElectionServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -3094,9 +3094,9 @@ pub mod election_service_client {
             self
         }
         /// Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
-        /// once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-        /// the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
-        /// for those that are `preferred`.
+        /// once and after each change of the wait. The last message is exactly one `elected` or
+        /// `not_elected`; then the stream ends OK. Candidates are elected in order of arrival, across
+        /// coordinators, except for `preferred` ones.
         ///
         /// Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
         /// and its value is proclaimed. Losses are reported on the session's stream.
@@ -3188,16 +3188,18 @@ pub mod election_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.ElectionService", "Resign"));
             self.inner.unary(req, path, codec).await
         }
-        /// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
-        /// the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
-        /// can come to an end and resign. Then the candidate leads, in a new term. The order of the other
-        /// candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
-        /// when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
-        /// its lease ends; the call then requires the right `preempt` instead of `acquire`.
+        /// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
+        /// and the leader's session receives `yield_requested` (LockService.RequestYield), so that its
+        /// program can finish its work and resign. Then the candidate leads, in a new term. The order of
+        /// the other candidates stays. The leader may ignore the request. With `preempt`, it loses the
+        /// leadership when the request ends (`lost` with PREEMPTED), and nobody leads before it has
+        /// stopped, or until its lease ends; the call then requires the right `preempt` instead of
+        /// `acquire`.
         ///
-        /// Success: the candidate is the first in line, and the request was sent. It stays the first, also
-        /// if the leader does not resign, until it leads, stops waiting, or another one is put first.
-        /// A repeat is another request. After an error the candidate can be the first in line.
+        /// Success: the candidate is the first in line, and the request was sent. The candidate stays the
+        /// first, even if the leader does not resign, until it leads, stops waiting, or another one is put
+        /// first.
+        /// A repeat is another request. After an error, the candidate may already be the first in line.
         ///
         /// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
         /// for example because it leads already; and those of LockService.RequestYield.
@@ -3300,9 +3302,9 @@ pub mod election_service_server {
             + std::marker::Send
             + 'static;
         /// Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
-        /// once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-        /// the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
-        /// for those that are `preferred`.
+        /// once and after each change of the wait. The last message is exactly one `elected` or
+        /// `not_elected`; then the stream ends OK. Candidates are elected in order of arrival, across
+        /// coordinators, except for `preferred` ones.
         ///
         /// Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
         /// and its value is proclaimed. Losses are reported on the session's stream.
@@ -3340,16 +3342,18 @@ pub mod election_service_server {
             &self,
             request: tonic::Request<super::ResignRequest>,
         ) -> std::result::Result<tonic::Response<super::ResignResponse>, tonic::Status>;
-        /// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
-        /// the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
-        /// can come to an end and resign. Then the candidate leads, in a new term. The order of the other
-        /// candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
-        /// when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
-        /// its lease ends; the call then requires the right `preempt` instead of `acquire`.
+        /// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
+        /// and the leader's session receives `yield_requested` (LockService.RequestYield), so that its
+        /// program can finish its work and resign. Then the candidate leads, in a new term. The order of
+        /// the other candidates stays. The leader may ignore the request. With `preempt`, it loses the
+        /// leadership when the request ends (`lost` with PREEMPTED), and nobody leads before it has
+        /// stopped, or until its lease ends; the call then requires the right `preempt` instead of
+        /// `acquire`.
         ///
-        /// Success: the candidate is the first in line, and the request was sent. It stays the first, also
-        /// if the leader does not resign, until it leads, stops waiting, or another one is put first.
-        /// A repeat is another request. After an error the candidate can be the first in line.
+        /// Success: the candidate is the first in line, and the request was sent. The candidate stays the
+        /// first, even if the leader does not resign, until it leads, stops waiting, or another one is put
+        /// first.
+        /// A repeat is another request. After an error, the candidate may already be the first in line.
         ///
         /// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
         /// for example because it leads already; and those of LockService.RequestYield.
@@ -3385,11 +3389,11 @@ pub mod election_service_server {
     }
     /// ElectionService elects leaders. An election is the FAIR lock of the same name, with a value that
     /// its holder proclaims; the term is the lock's fencing token. So whatever ends the grant of the
-    /// lock ends the leadership: a release, the end of its lease or session, or a forced release; and a
+    /// lock ends the leadership: a release, the end of its lease or session, or a force-release; and a
     /// Redisson client sees the lock as held. A holder that has not proclaimed a value is no leader.
     /// A quorum of stores has no elections (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). The errors of
     /// LockService apply; each RPC lists the others.
-    /// The operations can be sent as frames on a session's stream, but for Observe.
+    /// The operations can be sent as frames on a session's stream, except for Observe.
     #[derive(Debug)]
     pub struct ElectionServiceServer<T> {
         inner: Arc<T>,
@@ -4818,8 +4822,8 @@ pub struct SetPermitsRequest {
     /// The semaphore's name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// The total number of permits. 0 removes the semaphore. If permits are held then, a second call
-    /// removes it after they were released.
+    /// The total number of permits. 0 removes the semaphore. If permits are held at that time, repeat
+    /// the call after their release to remove it.
     #[prost(uint32, tag = "2")]
     pub permits: u32,
     /// Leaves an existing semaphore unchanged.
@@ -5132,7 +5136,7 @@ pub mod session_response {
         #[prost(message, tag = "2")]
         Opened(super::SessionOpened),
         /// Notice: a grant is no longer held. A loss due to time is sent when `valid_for` passes, before
-        /// the store lets another owner acquire the lock. A forced release or a preemption is sent at
+        /// the store lets another owner acquire the lock. A force-release or a preemption is sent at
         /// once; if the message from another coordinator is missed, at the next renewal. So is any other
         /// removal from the store (a flush, a failover); another owner may hold the lock by then.
         #[prost(message, tag = "3")]
@@ -5316,9 +5320,10 @@ pub struct GrantLost {
     /// LOST_REASON_PREEMPTED.
     #[prost(string, tag = "3")]
     pub detail: ::prost::alloc::string::String,
-    /// How long nobody else can be granted the lock from now on, although it is lost: what is left of
-    /// the grace period of ForceRelease or of RequestYield. Stop the work within it, then send `release` for each hold of
-    /// the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
+    /// The time from now on in which no other owner can acquire the lock although it is lost: the rest
+    /// of the grace period of ForceRelease or RequestYield. Stop the work within this time, then send
+    /// `release` for each hold of the grant, which ends the period at once. Zero or unset: another
+    /// owner may hold the lock already.
     #[prost(message, optional, tag = "4")]
     pub valid_for: ::core::option::Option<::prost_types::Duration>,
 }
@@ -5335,10 +5340,10 @@ pub struct YieldRequested {
     /// Why, for people.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
-    /// How long the request stands from now on.
+    /// How long the request stays open from now on.
     #[prost(message, optional, tag = "4")]
     pub within: ::core::option::Option<::prost_types::Duration>,
-    /// Whether the lock is taken away then: `lost` with LOST_REASON_PREEMPTED follows.
+    /// Whether the lock is taken away at the end of that time: `lost` with PREEMPTED follows.
     #[prost(bool, tag = "5")]
     pub preempt: bool,
 }
@@ -5553,11 +5558,11 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Session"));
             self.inner.streaming(req, path, codec).await
         }
-        /// Waits for a lock. If the lock is not free, sends `waiting` at once and whenever it changes. The
-        /// last message is exactly one `granted` or `not_granted`; then the stream ends OK.
+        /// Waits for a lock. If the lock is not free, sends `waiting` at once and after each change of the
+        /// wait. The last message is exactly one `granted` or `not_granted`; then the stream ends OK.
         ///
         /// Success: the caller holds the lock for the grant's `valid_for`, or for as long as the session
-        /// renews it. The grant ends with its last release, its lease, its session, or a forced release.
+        /// renews it. The grant ends with its last release, its lease, its session, or a force-release.
         /// Cancelling the call at any instant ends the wait and leaves neither a waiter nor a hold.
         /// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
         /// is not recorded, so a repeat of it waits again.
@@ -5804,11 +5809,11 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Describe"));
             self.inner.unary(req, path, codec).await
         }
-        /// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
-        /// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
-        /// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
-        /// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
-        /// describe them too.
+        /// Returns why callers wait for a lock: its holders, what each of them waits for, the holders of
+        /// that, and so on, on all coordinators of the store. Waits shorter than a second are not seen. If
+        /// the chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+        /// Read-only. The caller needs the right to describe the name; other names are hidden unless it
+        /// may describe them too.
         pub async fn explain(
             &mut self,
             request: impl tonic::IntoRequest<super::ExplainRequest>,
@@ -5834,13 +5839,13 @@ pub mod lock_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
-        /// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+        /// `waiting` at once and after each change of the known holder. The last message is exactly one
         /// `free` or `not_free`; then the stream ends OK. Read-only.
         ///
         /// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
-        /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
-        /// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
-        /// limits and quotas of waiters. The caller needs the right to describe the name.
+        /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for
+        /// a moment only may be missed. The call is in no queue and delays no waiter. It counts against
+        /// the limits and quotas of waiters. The caller needs the right to describe the name.
         /// A repeat waits again.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
@@ -5871,11 +5876,12 @@ pub mod lock_service_client {
         /// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
         /// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
         /// lock is watched, the coordinator reads it after each announced release, after each event of its
-        /// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
-        /// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
-        /// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
-        /// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
-        /// caller needs the right to describe the name, and the stream ends when it loses that.
+        /// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), but not
+        /// more often than every 10 ms. One read serves all watchers of the name. A state that lasts
+        /// longer than the interval is always seen. A state that begins and ends between two reads is not
+        /// seen; `gap` reports it if the newest fencing token shows it. Repeated holds and renewals of a
+        /// grant are not reported. Read-only. The caller needs the right to describe the name, and the
+        /// stream ends when it loses that.
         /// A repeat starts with the state at that time.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
@@ -5932,22 +5938,24 @@ pub mod lock_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Asks the holders of a lock to release it. Each holder with a session receives
-        /// `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
-        /// lock, or ignore the request. The grants stay valid meanwhile.
+        /// `yield_requested`, whichever coordinator serves the session, and may finish its work, release
+        /// the lock, or ignore the request. The grants stay valid meanwhile.
         ///
-        /// With `preempt`, holders that still hold the lock with the same fencing token when `within` is
-        /// over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
-        /// them has released its lost grant, at the latest when the lease that was left is over. So by
+        /// With `preempt`, each holder that still holds the lock with the same fencing token at the end of
+        /// `within` loses it and receives `lost` with PREEMPTED and the reason. The lock opens when each
+        /// of them has released its lost grant, at the latest at the end of the remaining lease. By
         /// default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
-        /// gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+        /// gives up this protection. With `preempt` the call requires the right `preempt` instead of
+        /// `acquire`.
         ///
         /// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
-        /// Until `within` is over this coordinator goes on to look for the others. If it stops before
-        /// that, nothing is preempted.
+        /// Until the end of `within`, this coordinator continues to look for the other holders. If it
+        /// stops earlier, nothing is preempted.
         /// A repeat is another request: the holder receives a notice for each.
         ///
         /// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
+        /// requests.
         pub async fn request_yield(
             &mut self,
             request: impl tonic::IntoRequest<super::RequestYieldRequest>,
@@ -5972,11 +5980,11 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "RequestYield"));
             self.inner.unary(req, path, codec).await
         }
-        /// Makes a ticket with which another session, on any coordinator with the same `session.secret`,
-        /// can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
-        /// it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
-        /// ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
-        /// with one hold.
+        /// Creates a ticket with which another session, on any coordinator with the same `session.secret`,
+        /// can take over a held lock (Claim). Nothing changes until the claim; without one, the holder
+        /// keeps the lock. The holder should stop its work first, because its grant ends at the moment of
+        /// the claim. The holder can release the lock as usual; the ticket ends with the grant. Only a
+        /// session can offer a lock, and the grant must be EXCLUSIVE with one hold.
         ///
         /// Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
         /// with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
@@ -6001,11 +6009,11 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Offer"));
             self.inner.unary(req, path, codec).await
         }
-        /// Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
-        /// larger fencing token, so what the former holder still sends can be refused. Its session receives
-        /// `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
-        /// is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
-        /// lease; a repeat is refused.
+        /// Takes over a lock with a ticket, in one step: the lock is never free in between. The new grant
+        /// has a larger fencing token, so resources can refuse later writes of the former holder. The
+        /// former holder's session receives `lost` with HANDED_OVER, or with TAKEN_OVER at its next
+        /// renewal if the message is missed. A ticket is claimed at most once. If the answer is lost, the
+        /// claimed lock is released or ends with its lease; a repeat is refused.
         ///
         /// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
         /// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
@@ -6072,11 +6080,11 @@ pub mod lock_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Waits for a lock. If the lock is not free, sends `waiting` at once and whenever it changes. The
-        /// last message is exactly one `granted` or `not_granted`; then the stream ends OK.
+        /// Waits for a lock. If the lock is not free, sends `waiting` at once and after each change of the
+        /// wait. The last message is exactly one `granted` or `not_granted`; then the stream ends OK.
         ///
         /// Success: the caller holds the lock for the grant's `valid_for`, or for as long as the session
-        /// renews it. The grant ends with its last release, its lease, its session, or a forced release.
+        /// renews it. The grant ends with its last release, its lease, its session, or a force-release.
         /// Cancelling the call at any instant ends the wait and leaves neither a waiter nor a hold.
         /// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
         /// is not recorded, so a repeat of it waits again.
@@ -6184,11 +6192,11 @@ pub mod lock_service_server {
             tonic::Response<super::DescribeResponse>,
             tonic::Status,
         >;
-        /// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
-        /// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
-        /// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
-        /// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
-        /// describe them too.
+        /// Returns why callers wait for a lock: its holders, what each of them waits for, the holders of
+        /// that, and so on, on all coordinators of the store. Waits shorter than a second are not seen. If
+        /// the chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+        /// Read-only. The caller needs the right to describe the name; other names are hidden unless it
+        /// may describe them too.
         async fn explain(
             &self,
             request: tonic::Request<super::ExplainRequest>,
@@ -6200,13 +6208,13 @@ pub mod lock_service_server {
             + std::marker::Send
             + 'static;
         /// Waits until a lock has no holder in any mode, without acquiring it. If the lock is held, sends
-        /// `waiting` at once and when what is known of the holder changes. The last message is exactly one
+        /// `waiting` at once and after each change of the known holder. The last message is exactly one
         /// `free` or `not_free`; then the stream ends OK. Read-only.
         ///
         /// Success: the lock was free at a moment between the call and the answer. Any owner may hold it
-        /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for a
-        /// moment only may be missed. The call is in no queue and delays no waiter. It counts for the
-        /// limits and quotas of waiters. The caller needs the right to describe the name.
+        /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for
+        /// a moment only may be missed. The call is in no queue and delays no waiter. It counts against
+        /// the limits and quotas of waiters. The caller needs the right to describe the name.
         /// A repeat waits again.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
@@ -6223,11 +6231,12 @@ pub mod lock_service_server {
         /// Streams what happens to a lock, on any coordinator and by Redisson clients, without end: first
         /// its state, then each grant, each end of a grant, and the number of waiters, in order. While a
         /// lock is watched, the coordinator reads it after each announced release, after each event of its
-        /// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), at most
-        /// every 10 ms; once for all watchers of the name. So what lasts longer than that interval is
-        /// always seen. What begins and ends between two reads is not: `gap` reports it if the newest
-        /// fencing token shows it. Repeated holds and renewals of a grant are not reported. Read-only. The
-        /// caller needs the right to describe the name, and the stream ends when it loses that.
+        /// own callers, at the end of the lease, and every `store.poll_interval` (1 s by default), but not
+        /// more often than every 10 ms. One read serves all watchers of the name. A state that lasts
+        /// longer than the interval is always seen. A state that begins and ends between two reads is not
+        /// seen; `gap` reports it if the newest fencing token shows it. Repeated holds and renewals of a
+        /// grant are not reported. Read-only. The caller needs the right to describe the name, and the
+        /// stream ends when it loses that.
         /// A repeat starts with the state at that time.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
@@ -6247,22 +6256,24 @@ pub mod lock_service_server {
             tonic::Status,
         >;
         /// Asks the holders of a lock to release it. Each holder with a session receives
-        /// `yield_requested`, on whichever coordinator the session is, and may finish its work, release the
-        /// lock, or ignore the request. The grants stay valid meanwhile.
+        /// `yield_requested`, whichever coordinator serves the session, and may finish its work, release
+        /// the lock, or ignore the request. The grants stay valid meanwhile.
         ///
-        /// With `preempt`, holders that still hold the lock with the same fencing token when `within` is
-        /// over lose it: they receive `lost` with PREEMPTED and the reason, and the lock opens when each of
-        /// them has released its lost grant, at the latest when the lease that was left is over. So by
+        /// With `preempt`, each holder that still holds the lock with the same fencing token at the end of
+        /// `within` loses it and receives `lost` with PREEMPTED and the reason. The lock opens when each
+        /// of them has released its lost grant, at the latest at the end of the remaining lease. By
         /// default no one else is granted the lock while a holder may rely on it. A shorter `grace_period`
-        /// gives that up. With `preempt` the call requires the right `preempt` instead of `acquire`.
+        /// gives up this protection. With `preempt` the call requires the right `preempt` instead of
+        /// `acquire`.
         ///
         /// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
-        /// Until `within` is over this coordinator goes on to look for the others. If it stops before
-        /// that, nothing is preempted.
+        /// Until the end of `within`, this coordinator continues to look for the other holders. If it
+        /// stops earlier, nothing is preempted.
         /// A repeat is another request: the holder receives a notice for each.
         ///
         /// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if 1,000 requests stand here.
+        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
+        /// requests.
         async fn request_yield(
             &self,
             request: tonic::Request<super::RequestYieldRequest>,
@@ -6270,11 +6281,11 @@ pub mod lock_service_server {
             tonic::Response<super::RequestYieldResponse>,
             tonic::Status,
         >;
-        /// Makes a ticket with which another session, on any coordinator with the same `session.secret`,
-        /// can take a held lock over (Claim). Nothing changes until then, and nothing ends if nobody claims
-        /// it. The holder should stop its work first: its grant ends at the moment of the claim. The ticket
-        /// ends with the grant, and a release is as usual. Only a session can offer, an EXCLUSIVE grant
-        /// with one hold.
+        /// Creates a ticket with which another session, on any coordinator with the same `session.secret`,
+        /// can take over a held lock (Claim). Nothing changes until the claim; without one, the holder
+        /// keeps the lock. The holder should stop its work first, because its grant ends at the moment of
+        /// the claim. The holder can release the lock as usual; the ticket ends with the grant. Only a
+        /// session can offer a lock, and the grant must be EXCLUSIVE with one hold.
         ///
         /// Errors: INVALID_ARGUMENT / INVALID_WITHIN; FAILED_PRECONDITION / NOT_OWNER, or TICKET_REFUSED
         /// with the `state` `unfit`; UNIMPLEMENTED / UNSUPPORTED_BY_STORE on a quorum of stores.
@@ -6282,11 +6293,11 @@ pub mod lock_service_server {
             &self,
             request: tonic::Request<super::OfferRequest>,
         ) -> std::result::Result<tonic::Response<super::OfferResponse>, tonic::Status>;
-        /// Takes a lock over by a ticket, in one step: at no moment is the lock free. The grant has a new,
-        /// larger fencing token, so what the former holder still sends can be refused. Its session receives
-        /// `lost` with HANDED_OVER, or with TAKEN_OVER at its next renewal if the message is missed. A ticket
-        /// is claimed at most once. If the answer is lost, the claimed lock is released or ends with its
-        /// lease; a repeat is refused.
+        /// Takes over a lock with a ticket, in one step: the lock is never free in between. The new grant
+        /// has a larger fencing token, so resources can refuse later writes of the former holder. The
+        /// former holder's session receives `lost` with HANDED_OVER, or with TAKEN_OVER at its next
+        /// renewal if the message is missed. A ticket is claimed at most once. If the answer is lost, the
+        /// claimed lock is released or ends with its lease; a repeat is refused.
         ///
         /// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
         /// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was

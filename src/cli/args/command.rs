@@ -91,7 +91,7 @@ Examples:
   lockkeeper describe orders
   lockkeeper describe orders --output json | jq -r '.waiters[].owner'")]
     Describe(NameArgs),
-    /// Explain why a lock is waited for: its holders, what they wait for, and so on.
+    /// Explain why callers wait for a lock: its holders, what these wait for, and so on.
     #[command(before_help = "\
 Examples:
   lockkeeper why orders
@@ -116,7 +116,7 @@ Examples:
   lockkeeper list --held-longer-than 1h --sort held
   lockkeeper list --prefix orders: --output json | jq -r .name")]
     List(ListArgs),
-    /// Show the names that are contended most on a coordinator.
+    /// Show the most contended names of a coordinator.
     #[command(before_help = "\
 Examples:
   lockkeeper top
@@ -166,11 +166,11 @@ Examples:
 /// See [`ClientCommand::List`].
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// What comes first [default: by name; with --output json as the coordinator lists them].
+    /// The order of the list [default: by name; with --output json, that of the coordinator].
     #[arg(long, value_enum)]
     pub(crate) sort: Option<Sort>,
-    /// Only locks that a holder has held for longer. This is known of sessions of the coordinators
-    /// that answer.
+    /// Only locks that a holder has held for longer than this. Known only for sessions of the
+    /// coordinators that answer.
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub(crate) held_longer_than: Option<Duration>,
     #[command(flatten)]
@@ -184,7 +184,7 @@ pub(crate) enum Sort {
     Name,
     /// The most waiters first.
     Waiters,
-    /// The longest rest of a lease first.
+    /// The longest remaining lease first.
     Lease,
     /// The longest held first.
     Held,
@@ -193,13 +193,13 @@ pub(crate) enum Sort {
 /// See [`ClientCommand::Top`].
 #[derive(Args, Debug)]
 pub struct TopArgs {
-    /// What each row is about.
+    /// What each row stands for.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) by: By,
     /// Show at most this many rows.
     #[arg(long, short, value_name = "NUMBER", default_value_t = 20)]
     pub(crate) limit: usize,
-    /// Only names that begin with it.
+    /// Only names that begin with this prefix.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     #[command(flatten)]
@@ -212,9 +212,9 @@ pub(crate) enum By {
     /// A name.
     #[default]
     Name,
-    /// The names that are the same up to their first `:`, `/` or `.`.
+    /// All names with the same text before their first `:`, `/` or `.`.
     Prefix,
-    /// The client name of those who held the names.
+    /// The client name of the holders.
     Holder,
 }
 
@@ -223,10 +223,10 @@ pub(crate) enum By {
 pub struct ForceReleaseArgs {
     /// The lock's name.
     pub(crate) name: String,
-    /// Why; sent to the holders and written to the audit log.
+    /// The reason, sent to the holders and written to the audit log.
     #[arg(long)]
     pub(crate) reason: String,
-    /// How long to keep the lock closed at most while its holders stop; 0: not at all.
+    /// The longest time to keep the lock closed while its holders stop; 0: open it at once.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "15s")]
     pub(crate) grace_period: prost_types::Duration,
     /// Do not ask for confirmation.
@@ -241,7 +241,7 @@ pub struct ForceReleaseArgs {
 pub struct EndSessionArgs {
     #[command(flatten)]
     pub(crate) sessions: SessionsArgs,
-    /// Why; sent to the clients and written to the audit log.
+    /// The reason, sent to the clients and written to the audit log.
     #[arg(long)]
     pub(crate) reason: String,
     /// Do not ask for confirmation.

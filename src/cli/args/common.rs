@@ -22,7 +22,7 @@ pub struct CommonArgs {
     /// The coordinator, and the credentials for it.
     #[command(flatten)]
     pub server: ServerArgs,
-    /// The form of what is printed.
+    /// The output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
 }
@@ -54,8 +54,8 @@ pub(crate) struct GrantArgs {
     /// How long the grant lasts unless it is renewed [default: the coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) lease: Option<prost_types::Duration>,
-    /// The owner of the grant; the same owner may acquire again [default: a new one, made by the
-    /// coordinator].
+    /// The owner of the grant; the same owner may acquire again [default: one that the coordinator
+    /// generates].
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) owner: String,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) struct NoteArgs {
 /// A request that may be repeated.
 #[derive(Args, Debug)]
 pub(crate) struct RequestArgs {
-    /// Makes a repeat safe: it gets the first answer.
+    /// An id that makes a retry safe: the retry gets the first answer.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) request_id: String,
 }
@@ -112,7 +112,7 @@ pub struct FleetArgs {
 /// The beginning of names, which every coordinator of the store is asked about.
 #[derive(Args, Debug)]
 pub struct FleetPrefixArgs {
-    /// Only names that begin with it.
+    /// Only names that begin with this prefix.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     #[command(flatten)]
@@ -140,7 +140,7 @@ pub(crate) enum Mode {
     Fair,
     /// Shared with other readers, excludes writers.
     Read,
-    /// One owner at a time; an owner that reads must release its read lock first.
+    /// One owner at a time; an owner of the read lock must release it first.
     Write,
 }
 

@@ -14,17 +14,17 @@ pub enum ContextCommand {
     /// List the contexts; the current one has a star.
     #[command(help_template = TEMPLATE)]
     List {
-        /// The form of what is printed.
+        /// The output format.
         #[arg(long, value_enum, default_value_t)]
         output: Format,
     },
-    /// Make a context the current one, which commands use if none is named.
+    /// Make a context the current one, which commands use by default.
     #[command(help_template = TEMPLATE)]
     Use {
         /// Its name.
         name: String,
     },
-    /// Make a context, or change what is given of it.
+    /// Create a context, or change the given values of one.
     #[command(help_template = TEMPLATE, before_help = "\
 Examples:
   lockkeeper context set staging --server https://locks.staging:7625 \\

@@ -28,7 +28,7 @@ Examples:
 pub struct ElectArgs {
     /// The name of the election.
     pub(crate) name: String,
-    /// What observers read of the leader, such as its address: at most 1024 bytes.
+    /// The value that observers see, such as the leader's address: at most 1024 bytes.
     #[arg(
         long,
         value_name = "TEXT",
@@ -39,12 +39,12 @@ pub struct ElectArgs {
     /// The name of this candidate, for `lockkeeper election transfer --to`.
     #[arg(long, value_name = "NAME", default_value = OWNER)]
     pub(crate) candidate: String,
-    /// Come before the candidates that wait, and ask a leader that is not preferred to resign. For
+    /// Go ahead of the waiting candidates, and ask a leader that is not preferred to resign. For
     /// one candidate of an election.
     #[arg(long)]
     pub(crate) preferred: bool,
-    /// For how long nobody leads if the leadership is lost without a resignation, for example by a
-    /// crash; so that what CMD had begun can come to an end.
+    /// How long nobody leads if the leadership is lost without a resignation, for example by a
+    /// crash, so that work that CMD has started can finish.
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub(crate) lock_delay: Option<Duration>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub enum ElectionCommand {
 Examples:
   lockkeeper election leader scheduler --output json | jq -r .leader.value")]
     Leader(NameArgs),
-    /// Show every term and value as they come.
+    /// Show every term and value as they are proclaimed.
     #[command(before_help = "\
 Examples:
   lockkeeper election watch scheduler
@@ -87,19 +87,21 @@ pub struct TransferArgs {
         hide_default_value = true
     )]
     pub(crate) to: String,
-    /// Why; sent to the leader.
+    /// The reason, sent to the leader.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
-    /// How long the request stands, at most 1h.
+    /// How long the request stays open, at most 1h.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     pub(crate) within: prost_types::Duration,
-    /// Take the leadership from a leader that still leads then; it stops before another one leads.
+    /// Take the leadership from a leader that still leads at the end of that time; the leader stops
+    /// before another one leads.
     #[arg(long)]
     pub(crate) preempt: bool,
-    /// For how long nobody leads at most while it stops [default: its lease].
+    /// The longest time without a leader while the former one stops [default: its lease].
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "preempt")]
     pub(crate) grace_period: Option<prost_types::Duration>,
-    /// Who asks, for the leader; a coordinator that authenticates callers sends the identity.
+    /// The caller's name, for the leader; a coordinator that authenticates callers sends the
+    /// identity.
     #[arg(
         long,
         value_name = "TEXT",
@@ -116,7 +118,7 @@ pub struct TransferArgs {
 pub struct WatchElectionArgs {
     /// The name of the election.
     pub(crate) name: String,
-    /// The last revision that was seen [default: begin with the present leader].
+    /// Begin after this revision [default: begin with the current leader].
     #[arg(
         long,
         value_name = "REVISION",

@@ -35,8 +35,7 @@ Examples:
 pub struct LatchArgs {
     /// The latch's name.
     pub(crate) name: String,
-    /// Exit with 1 if there is no closed latch of this name at first. One that was never set is as
-    /// open as one that has opened.
+    /// Exit with 1 if the latch is open when the wait begins. A latch that was never set is open.
     #[arg(long)]
     pub(crate) must_exist: bool,
 }
@@ -46,7 +45,7 @@ pub struct LatchArgs {
 pub struct SetCountArgs {
     /// The latch's name.
     pub(crate) name: String,
-    /// How many counts down open it.
+    /// The number of count-downs that opens the latch.
     pub(crate) count: u32,
     /// Delete the latch, and so open it, after this time [default: never].
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -62,7 +61,7 @@ pub struct SetCountArgs {
 pub struct CountDownArgs {
     /// The latch's name.
     pub(crate) name: String,
-    /// By how many.
+    /// The number to subtract from the count.
     #[arg(long, default_value_t = 1)]
     pub(crate) by: u32,
     #[command(flatten)]

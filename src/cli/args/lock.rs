@@ -16,15 +16,15 @@ pub struct LockArgs {
 pub struct HoldArgs {
     /// The lock's name.
     pub(crate) name: String,
-    /// How to hold it.
+    /// The mode in which to hold the lock.
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) mode: Mode,
-    /// How long the lock stays held at least, also after a release; for the modes exclusive and
-    /// fair.
+    /// The minimum time for which the lock stays held, even after a release; for the modes
+    /// exclusive and fair.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) hold_at_least: Option<prost_types::Duration>,
-    /// For how long nobody gets the lock if its lease ends without a release; for the modes
-    /// exclusive and fair.
+    /// How long the lock stays closed if its lease ends without a release; for the modes exclusive
+    /// and fair.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) lock_delay: Option<prost_types::Duration>,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub(crate) struct LocksArgs {
     /// The locks' names.
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
-    /// How to hold those.
+    /// The mode in which to hold these locks.
     #[arg(long, short, value_enum, default_value_t)]
     mode: Mode,
     #[command(flatten)]
@@ -46,13 +46,13 @@ pub(crate) struct LocksArgs {
 /// Locks in a mode of their own.
 #[derive(Args, Debug, Default)]
 pub(crate) struct MoreLocks {
-    /// One more lock, fairly, whatever --mode says; may be repeated.
+    /// One more lock, in fair mode; may be repeated.
     #[arg(long, value_name = "NAME")]
     fair: Vec<String>,
-    /// One more lock, for reading; may be repeated.
+    /// One more lock, in read mode; may be repeated.
     #[arg(long, value_name = "NAME")]
     read: Vec<String>,
-    /// One more lock, for writing; may be repeated.
+    /// One more lock, in write mode; may be repeated.
     #[arg(long, value_name = "NAME")]
     write: Vec<String>,
 }

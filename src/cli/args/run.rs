@@ -17,20 +17,20 @@ use crate::exit;
 pub(super) const OWNER: &str = "0";
 
 const RUN_NOTES: &str = "\
-CMD runs without a shell in its own process group, which receives the signals INT, TERM, HUP,
-QUIT, USR1 and USR2 that lockkeeper receives. In the foreground of a terminal, CMD has the
-terminal; Ctrl-Z does not suspend it. Its environment has LOCKKEEPER_LOCK and
-LOCKKEEPER_FENCING_TOKEN, of NAME; LOCKKEEPER_FENCING_TOKENS, a line `TOKEN NAME` for each lock;
-or with --permits LOCKKEEPER_SEMAPHORE and LOCKKEEPER_PERMITS; and LOCKKEEPER_SERVER.
+CMD runs without a shell, in its own process group. lockkeeper passes the signals INT, TERM, HUP,
+QUIT, USR1 and USR2 on to that group. In the foreground of a terminal, CMD has the terminal;
+Ctrl-Z does not suspend it. The environment of CMD has LOCKKEEPER_SERVER, and for NAME
+LOCKKEEPER_LOCK and LOCKKEEPER_FENCING_TOKEN. LOCKKEEPER_FENCING_TOKENS has a line `TOKEN NAME`
+for each lock. With --permits, LOCKKEEPER_SEMAPHORE and LOCKKEEPER_PERMITS replace these three.
 
 Several locks are acquired together or not at all. If one of them is lost, CMD is stopped. The
 same rules hold for permits.
 
 The lock is renewed while CMD runs. If it is lost, or cannot be renewed in time, the process
-group gets TERM, and KILL before another owner can acquire the lock; except after a loss of the
-store's data, or a forced release without a grace period, when another owner may hold it already.
+group gets TERM, then KILL, before another owner can acquire the lock. After a loss of the store's
+data, or a force-release without a grace period, another owner may hold the lock already.
 
-When CMD ends the lock is released; processes that CMD left behind continue without it. If
+When CMD ends, the lock is released; processes that CMD left behind continue without it. If
 lockkeeper itself is killed or stopped (KILL, STOP), CMD continues and the lock ends with its
 lease: have the resource check the fencing token. For readers, it is the last writer's token (0
 if unknown).
@@ -51,13 +51,13 @@ Examples:
     sh -c 'import --fence \"$LOCKKEEPER_FENCING_TOKEN\"'",
   after_help = format!("{RUN_NOTES}\n{}", exit::RUN_HELP))]
 pub struct RunArgs {
-    /// The name of the lock, or with --permits of the semaphore.
+    /// The name of the lock or, with --permits, of the semaphore.
     pub(crate) name: String,
-    /// Hold this many permits of a semaphore and no lock.
+    /// Hold this many permits of a semaphore instead of a lock.
     #[arg(long, short, conflicts_with_all = ["mode", "also", "fair", "read", "write",
         "reason", "labels"])]
     pub(crate) permits: Option<u32>,
-    /// How to hold it.
+    /// The mode in which to hold the lock.
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) mode: Mode,
     /// One more lock to hold in the same mode; may be repeated.
@@ -65,13 +65,13 @@ pub struct RunArgs {
     pub(crate) also: Vec<String>,
     #[command(flatten)]
     pub(crate) more: MoreLocks,
-    /// How long the lock stays held at least, also if CMD ends before; so that a job that is quick
-    /// does not run again at once elsewhere. For one lock in the modes exclusive and fair.
+    /// The minimum time for which the lock stays held, even if CMD ends earlier, so that a short
+    /// job does not run again at once on another machine. For one lock, in exclusive or fair mode.
     #[arg(long, value_name = "DURATION", value_parser = period,
         conflicts_with_all = ["permits", "also", "fair", "read", "write"])]
     pub(crate) hold_at_least: Option<Duration>,
-    /// For how long nobody gets the lock if it is lost without a release, for example by a crash;
-    /// so that what CMD had begun can come to an end. For one lock in the modes exclusive and fair.
+    /// How long the lock stays closed if it is lost without a release, for example by a crash, so
+    /// that work that CMD has started can finish. For one lock, in exclusive or fair mode.
     #[arg(long, value_name = "DURATION", value_parser = period,
         conflicts_with_all = ["permits", "also", "fair", "read", "write"])]
     pub(crate) lock_delay: Option<Duration>,
@@ -108,8 +108,8 @@ pub(crate) struct HowArgs {
     /// Time from TERM to KILL when the lock is lost [default: 5s, at most a sixth of the lease].
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub(crate) kill_after: Option<Duration>,
-    /// The signal for CMD when a caller asks for the lock with `lockkeeper yield`, such as TERM or
-    /// USR1 [default: none; a message is printed].
+    /// The signal that CMD receives when a caller asks for the lock with `lockkeeper yield`, such
+    /// as TERM or USR1 [default: none; a message is printed].
     #[arg(long, value_name = "SIGNAL", value_parser = signal)]
     pub(crate) on_yield: Option<Signal>,
     /// Exit code if the lock was not granted.

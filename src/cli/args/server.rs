@@ -12,12 +12,12 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7625";
 /// The connection to a coordinator.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
-    /// The coordinator; also `https://HOST:PORT` and `unix:///PATH` [default: that of the current
-    /// context, else <http://127.0.0.1:7625>].
+    /// The coordinator: `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH` [default: that of
+    /// the current context, else <http://127.0.0.1:7625>].
     #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER")]
     server: Option<Address>,
-    /// The context whose coordinator and credentials are used, where no other flag or variable
-    /// names them [default: the current one, if there is no --server].
+    /// The context that supplies the coordinator and the credentials, unless other flags or
+    /// variables set them [default: the current context, unless --server is given].
     #[arg(long, value_name = "NAME", env = "LOCKKEEPER_CONTEXT")]
     context: Option<String>,
     /// CA certificates (PEM) to trust, for https:// [default: the system's].

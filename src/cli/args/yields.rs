@@ -9,19 +9,21 @@ use super::common::{CommonArgs, duration};
 pub struct YieldArgs {
     /// The lock's name.
     pub(crate) name: String,
-    /// Why; sent to the holders.
+    /// The reason, sent to the holders.
     #[arg(long)]
     pub(crate) reason: String,
-    /// How long the request stands, at most 1h.
+    /// How long the request stays open, at most 1h.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     pub(crate) within: prost_types::Duration,
-    /// Take the lock from holders that still hold it then; they stop before another owner gets it.
+    /// Take the lock from holders that still hold it at the end of that time; they stop before
+    /// another owner gets it.
     #[arg(long)]
     pub(crate) preempt: bool,
-    /// How long the lock stays closed at most while they stop [default: their leases].
+    /// The longest time for which the lock stays closed while they stop [default: their leases].
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "preempt")]
     pub(crate) grace_period: Option<prost_types::Duration>,
-    /// Who asks, for the holders; a coordinator that authenticates callers sends the identity.
+    /// The caller's name, for the holders; a coordinator that authenticates callers sends the
+    /// identity.
     #[arg(
         long,
         value_name = "TEXT",

@@ -72,7 +72,7 @@ pub(crate) async fn list(args: ListArgs) -> Ended {
     match format {
         Format::Json => lines(format, locks.drain(..))?,
         Format::Text if locks.is_empty() => say(if held_longer_than.is_some() {
-            "no session that is known has held a lock for that long"
+            "no known session has held a lock for that long"
         } else {
             "no name is held or waited for"
         }),
@@ -233,6 +233,10 @@ pub(crate) async fn end_session(args: EndSessionArgs) -> Ended {
     answer.unasked.iter().for_each(say_unasked);
     let text = words::sessions_ended(&answer);
     common.output.answer(&text, "EndSessionResponse", &answer)?;
+    // There may be more of them.
+    if !answer.unasked.is_empty() {
+        return Ok(exit::OUTCOME_UNKNOWN);
+    }
     code(answer.session_count > 0)
 }
 

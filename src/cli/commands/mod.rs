@@ -26,4 +26,4 @@ pub(super) use self::{
     yields::request_yield,
 };
 
-pub use self::own::Own;
+pub use self::own::{Grpc, Own};

@@ -17,7 +17,7 @@ use rustls::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpStream, UnixStream},
 };
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
@@ -31,10 +31,19 @@ const ANSWER_MAX: u64 = 4096;
 pub struct Own {
     /// The admin port, if it has one.
     pub admin: Option<SocketAddr>,
-    /// The gRPC port.
-    pub listen: SocketAddr,
+    /// Where it serves gRPC.
+    pub grpc: Grpc,
     /// The file with the certificate of the gRPC port (PEM), if it serves TLS.
     pub certificate: Option<PathBuf>,
+}
+
+/// Where a coordinator serves gRPC.
+#[derive(Clone, Debug)]
+pub enum Grpc {
+    /// On a port.
+    Port(SocketAddr),
+    /// On a Unix-domain socket only.
+    Socket(PathBuf),
 }
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -61,32 +70,43 @@ impl Own {
         Ok(answer.starts_with(b"HTTP/1.1 200 "))
     }
 
-    /// A channel to the gRPC port. Fails if nothing answers there, or another certificate does.
+    /// A channel to the gRPC port or socket. Fails if nothing answers there, or another certificate
+    /// does.
     pub(super) async fn channel(&self) -> Result<Channel, String> {
-        let address = reachable(self.listen);
         let tls = self.certificate.as_deref().map(pinned).transpose()?;
+        let grpc = self.grpc.clone();
         let connector = service_fn(move |_| {
-            let tls = tls.clone();
-            async move {
-                let stream = TcpStream::connect(address).await?;
-                let stream: Box<dyn Stream> = match tls {
-                    None => Box::new(stream),
-                    Some(tls) => {
-                        let name = ServerName::IpAddress(address.ip().into());
-                        Box::new(tls.connect(name, stream).await?)
-                    }
-                };
-                io::Result::Ok(TokioIo::new(stream))
-            }
+            let (grpc, tls) = (grpc.clone(), tls.clone());
+            async move { Ok::<_, io::Error>(TokioIo::new(stream(&grpc, tls).await?)) }
         });
         let endpoint = Endpoint::from_static("http://localhost");
         let channel = endpoint.connect_with_connector(connector).await;
         channel.map_err(|error| {
             let cause = std::error::Error::source(&error)
                 .map_or_else(String::new, |it| it.source().unwrap_or(it).to_string());
-            format!("no coordinator at {address}: {cause}")
+            match &self.grpc {
+                Grpc::Port(listen) => {
+                    format!("no coordinator at {}: {cause}", reachable(*listen))
+                }
+                Grpc::Socket(path) => format!("no coordinator at {}: {cause}", path.display()),
+            }
         })
     }
+}
+
+async fn stream(grpc: &Grpc, tls: Option<TlsConnector>) -> io::Result<Box<dyn Stream>> {
+    let address = match grpc {
+        Grpc::Port(listen) => reachable(*listen),
+        Grpc::Socket(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+    };
+    let stream = TcpStream::connect(address).await?;
+    Ok(match tls {
+        None => Box::new(stream),
+        Some(tls) => {
+            let name = ServerName::IpAddress(address.ip().into());
+            Box::new(tls.connect(name, stream).await?)
+        }
+    })
 }
 
 /// An address that listens on all of the container's addresses is asked on the loopback.

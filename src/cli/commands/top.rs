@@ -1,8 +1,8 @@
 //! The names that are contended most.
 
-use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, io, time::Duration};
 
-use lockkeeper_api::pb::{ContendedName, ListContentionRequest};
+use lockkeeper_api::pb::{ContendedHolder, ContendedName, ListContentionRequest};
 use serde_json::Value;
 
 use super::ended::{Ended, reading};
@@ -13,7 +13,7 @@ use crate::{
     output::{Format, say, top as words},
 };
 
-/// A table, or one line of JSON for each name.
+/// A table, or one line of JSON for each row of it.
 pub(crate) async fn top(args: TopArgs) -> Ended {
     let format = args.common.output;
     let mut client = connect_admin(&args.common.server).await?;
@@ -23,9 +23,7 @@ pub(crate) async fn top(args: TopArgs) -> Ended {
     let answer = client.list_contention(short(request)).await;
     let names = answer.map_err(reading)?.into_inner().names;
     if format == Format::Json {
-        for name in names.iter().take(args.limit) {
-            format.answer("", "ContendedName", name)?;
-        }
+        lines(args.by, &names, args.limit)?;
         return Ok(exit::OK);
     }
     if names.is_empty() {
@@ -39,6 +37,28 @@ pub(crate) async fn top(args: TopArgs) -> Ended {
     };
     format.data(&text, &Value::Null)?;
     Ok(exit::OK)
+}
+
+fn lines(by: By, names: &[ContendedName], limit: usize) -> io::Result<()> {
+    let sums = match by {
+        By::Name => names.to_vec(),
+        By::Prefix => by_prefix(names),
+        By::Holder => {
+            for (client_name, _, hold_count, held) in by_holder(names).into_iter().take(limit) {
+                let holder = ContendedHolder {
+                    client_name: client_name.to_owned(),
+                    hold_count,
+                    held: held.try_into().ok(),
+                };
+                Format::Json.answer("", "ContendedHolder", &holder)?;
+            }
+            return Ok(());
+        }
+    };
+    for name in sums.iter().take(limit) {
+        Format::Json.answer("", "ContendedName", name)?;
+    }
+    Ok(())
 }
 
 /// The sums of the names with the same beginning, the most time waited first.
@@ -86,8 +106,6 @@ fn by_holder(names: &[ContendedName]) -> Vec<(&str, usize, u64, Duration)> {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_api::pb::ContendedHolder;
-
     use super::*;
 
     fn name(name: &str, waited: i64, client: &str) -> ContendedName {

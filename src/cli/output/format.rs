@@ -11,7 +11,7 @@ use super::{json::json, stdio::print};
 /// The form of data on stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Lines for people.
+    /// Human-readable lines.
     #[default]
     Text,
     /// One JSON object on one line, as in the API.

@@ -44,7 +44,7 @@ pub(crate) fn holder(remaining: Option<&prost_types::Duration>, note: Option<&No
     let lease = match remaining {
         Some(_) => format!("the holder's lease ends in {}", duration(remaining)),
         // The lease does not end, or the lock is free and other waiters come first.
-        None => "when that ends is not known".to_owned(),
+        None => "it is not known when the lock becomes free".to_owned(),
     };
     match note {
         Some(note) => {
@@ -166,7 +166,7 @@ mod tests {
             reason: "release 1.4".to_owned(),
             labels: labels.into(),
         };
-        let known = "when that ends is not known";
+        let known = "it is not known when the lock becomes free";
         assert_eq!(
             holder(None, Some(&note)),
             format!("{known} (release 1.4; env=prod; team=web)")

@@ -21,7 +21,7 @@ pub(crate) fn chain(answer: &ExplainResponse) -> String {
         lines.extend(more(lock.holder_count, lock.holders.len(), "holders"));
     }
     if answer.truncated {
-        lines.push("there is more that is not shown".to_owned());
+        lines.push("some entries are not shown".to_owned());
     }
     lines.extend(answer.deadlocks.iter().map(deadlock));
     lines.join("\n")

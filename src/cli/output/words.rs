@@ -28,7 +28,7 @@ pub(super) fn mode(mode: LockMode) -> &'static str {
 /// Why a wait ended without a grant.
 pub(crate) fn wait_ended(reason: NotGrantedReason) -> &'static str {
     match reason {
-        NotGrantedReason::WaitTimeout => "the wait ran out",
+        NotGrantedReason::WaitTimeout => "the wait timed out",
         NotGrantedReason::Cancelled => "the wait was cancelled",
         NotGrantedReason::Deadlock => "the wait was part of a deadlock",
         NotGrantedReason::Unspecified => "no reason given",

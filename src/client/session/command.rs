@@ -203,10 +203,13 @@ impl Held {
         self.valid_until().saturating_duration_since(Instant::now())
     }
 
+    /// An error if it was lost. The owner may hold a newer grant of the same name.
+    fn ensure_held(&self) -> Result<(), Error> {
+        self.loss().map_or(Ok(()), Err)
+    }
+
     pub(crate) async fn release(mut self) -> Result<(), Error> {
-        if let Some(loss) = self.loss() {
-            return Err(loss);
-        }
+        self.ensure_held()?;
         self.is_released = true;
         let (reply, released) = oneshot::channel();
         let caller = Some((self.commands.ids.next(), reply));
@@ -217,6 +220,7 @@ impl Held {
 
     /// Makes a ticket for it.
     pub(crate) async fn offer(&self, request: OfferRequest) -> Result<String, Error> {
+        self.ensure_held()?;
         call!(self.commands, Request::Offer(request) => Offered).map(|it| it.ticket)
     }
 
@@ -225,6 +229,7 @@ impl Held {
         holdings: Vec<Holding>,
         lease: Option<Duration>,
     ) -> Result<(), Error> {
+        self.ensure_held()?;
         let renew = |holding: Holding| self.commands.call(holding.renewal(lease));
         try_join_all(holdings.into_iter().map(renew))
             .await

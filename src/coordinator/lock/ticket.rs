@@ -78,8 +78,8 @@ impl TicketRefused {
     /// For people.
     pub(crate) fn describe(self) -> &'static str {
         match self {
-            Self::Invalid => "it is none of this lock's, or was made with another session.secret",
-            Self::Expired => "its time is over",
+            Self::Invalid => "it is not for this lock, or was made with another session.secret",
+            Self::Expired => "it has expired",
             Self::Over => "the grant has ended, or was handed over",
             Self::Unfit => {
                 "only an EXCLUSIVE grant with one hold, without hold_at_least and lock_delay, can \

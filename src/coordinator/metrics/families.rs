@@ -73,12 +73,12 @@ families! {
     grants: Counters<Kind, Outcome> = Counters::default(), family "grants":
         "Acquires that ended, by how";
     waits: Histograms<Outcome> = Histograms::new(of_waits), family "wait_seconds":
-        "From the begin of an acquire that may wait to its end";
+        "Time from the start of an acquire that may wait to its end";
     operations: Histograms<OperationName> = Histograms::on_use(of_calls),
         family "operation_seconds":
-        "From the begin of an operation that does not wait to its answer";
+        "Time from the start of a non-waiting operation to its answer";
     handovers: Histograms<Heard> = Histograms::new(of_calls), family "handover_seconds":
-        "From a release that is heard of here to the grant of the next who waits here";
+        "Time from a release to the grant of the next waiter here";
     hold: Histogram = of_holds(), clone "hold_seconds":
         "From a grant in a session to its end";
     releases: Counters<Given> = Counters::default(), family "releases":
@@ -86,15 +86,15 @@ families! {
     renewals: Counters<Renewer, Renewal> = Counters::default(), family "renewals":
         "Renewals of leases, by who asked and how they ended";
     renewal_lag: Histogram = of_calls(), clone "renewal_lag_seconds":
-        "How much later than due renewals are sent";
+        "How late the watchdog sends renewals";
     lease_margin: Histogram = of_leases(), clone "lease_margin_seconds":
-        "What was left of the safe time of a grant when its renewal was answered";
+        "The remaining valid_for of a grant when its renewal was answered";
     lost: Counters<Reason> = Counters::default(), family "leases_lost":
-        "Grants that turned out to be held no more, by why";
+        "Grants that sessions lost, by reason";
     wakeups: Counters<Source> = Counters::default(), family "wakeups":
-        "Reasons to try again for those who wait, by where they came from";
+        "New attempts of waiters, by what woke them";
     orphans: Counter = Counter::default(), clone "orphan_grants_reclaimed":
-        "Holds that nobody was told of, taken back";
+        "Grants that were undone before they were delivered";
     limits: Counters<Limit> = Counters::default(), family "limit_refusals":
         "Requests refused because of a limit";
     clock_steps: Counters<Direction> = Counters::default(), family "store_clock_steps":
@@ -120,7 +120,7 @@ families! {
     waits_left_out: Gauge = Gauge::default(), clone "waiting_owners_left_out":
         "Owners and sessions whose waits other coordinators cannot see, because there are too many";
     draining: Gauge = Gauge::default(), clone "draining":
-        "1 while this coordinator is on its way out";
+        "1 while this coordinator drains";
 }
 
 // === impl Metrics ===

@@ -81,7 +81,7 @@ impl Prefixes {
         );
         to.add(
             "prefix_leases_lost",
-            "Grants that turned out to be held no more, by the prefix of the name and by why",
+            "Grants that sessions lost, by the prefix of the name and by reason",
             lost.clone(),
         );
     }

@@ -24,7 +24,7 @@ impl Locks {
         match named.len() {
             0 => return refuse("must not be empty".to_owned()),
             len if len > max => {
-                return refuse(format!("must not be more than {max}, are {len}"));
+                return refuse(format!("must have at most {max} entries, but has {len}"));
             }
             _ => {}
         }
@@ -102,7 +102,7 @@ mod tests {
         let many = [("a", Mode::Read); 5];
         let bad: [(&[(&str, Mode)], &str); 4] = [
             (&[], "must not be empty"),
-            (&many, "must not be more than 4, are 5"),
+            (&many, "must have at most 4 entries, but has 5"),
             (
                 &[("a", Mode::Read), ("a", Mode::Write)],
                 "`a` is named in two modes",

@@ -90,7 +90,7 @@ fn held(
     } = request;
     let Some(session) = session else {
         if ids.is_empty() {
-            let why = "must name the permits without a session_id";
+            let why = "must name the permits if there is no session_id";
             return Err(Invalid::new("permit_ids", why).into());
         }
         return Ok(vec![PermitGrant {

@@ -75,7 +75,7 @@ impl Invalid {
 pub(crate) fn over(text: &str, bytes_max: usize) -> Option<String> {
     if text.len() > bytes_max {
         Some(format!(
-            "must not be longer than {bytes_max} bytes, has {}",
+            "must not be longer than {bytes_max} bytes, but has {}",
             text.len()
         ))
     } else if !is_printable_ascii(text) && text.chars().any(is_hidden) {

@@ -36,7 +36,9 @@ pub fn note(
     let refuse = |why: String| Err(Invalid::new("note.labels", why));
     if labels.len() > LABELS_MAX {
         let count = labels.len();
-        return refuse(format!("must not be more than {LABELS_MAX}, are {count}"));
+        return refuse(format!(
+            "must have at most {LABELS_MAX} entries, but has {count}"
+        ));
     }
     for (key, value) in &labels {
         if key.is_empty() || key.contains('=') {

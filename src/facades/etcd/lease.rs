@@ -1,6 +1,11 @@
 //! `etcdserverpb.Lease`.
 
-use futures::{StreamExt as _, stream::BoxStream};
+use std::future::ready;
+
+use futures::{
+    StreamExt as _,
+    stream::{self, BoxStream},
+};
 use lockkeeper_coordinator::Error;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
@@ -67,6 +72,7 @@ impl lease_server::Lease for LeaseService {
     }
 
     /// Each message counts as a request of its caller. A lease that has ended has no time to live.
+    /// The stream ends when the coordinator drains, so that it does not delay the exit.
     async fn lease_keep_alive(
         &self,
         request: Request<Streaming<LeaseKeepAliveRequest>>,
@@ -83,7 +89,15 @@ impl lease_server::Lease for LeaseService {
                 ttl: leases.keep_alive(&account, id).map_or(0, seconds),
             })
         });
-        Ok(Response::new(answers.boxed()))
+        let coordinator = self.door.coordinator.clone();
+        let draining = async move {
+            coordinator.draining().await;
+            Some(Err(status(&Error::Draining)))
+        };
+        let answers = answers.map(Some).chain(stream::iter([None]));
+        let answers = stream::select(answers, stream::once(draining));
+        let answers = answers.take_while(|answer| ready(answer.is_some()));
+        Ok(Response::new(answers.filter_map(ready).boxed()))
     }
 
     async fn lease_time_to_live(

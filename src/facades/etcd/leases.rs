@@ -10,7 +10,7 @@ use std::{
 use lockkeeper_access::{Account, Identity};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Acquire, Invalid, Lease, LockName, Mode, OnDisconnect, Owner, PeerAddress, Stream,
+    Acquire, Invalid, Lease, LockName, Mode, Notice, OnDisconnect, Owner, PeerAddress, Stream,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
@@ -147,10 +147,17 @@ impl Leases {
         own
     }
 
-    /// Closes the session when the lease has ended, and forgets the lease when the session has.
+    /// Closes the session when the lease has ended, and forgets the lease when the session has. A
+    /// lease that loses a lock ends: its program has no other sign of the loss.
     async fn run(self, key: Key, stream: &Stream) {
         while let Some(until) = self.end_of(&key) {
-            let ended = async { while stream.notice().await.is_ok() {} };
+            let ended = async {
+                while let Ok(notice) = stream.notice().await {
+                    if matches!(notice, Notice::Lost(..)) {
+                        break;
+                    }
+                }
+            };
             tokio::select! {
                 biased;
                 () = stream.superseded().cancelled() => break,

@@ -54,13 +54,10 @@ impl StateLockService {
         match coordinator.try_acquire(acquire).await? {
             Tried::Busy { holder } => Ok(Some(of_holder(holder.note.as_deref()))),
             Tried::Acquired(delivery) => {
-                let grant = delivery.take()?;
-                if grant.hold_count > 1 {
-                    // Terraform repeats a request whose answer it did not receive.
-                    coordinator
-                        .release(released(grant.name, grant.owner))
-                        .await?;
-                }
+                // Terraform repeats a request whose answer it did not receive. One more hold does
+                // no harm, as an unlock releases all. A release here could free the lock: the hold
+                // of the first request may just be given back.
+                delivery.take()?;
                 Ok(None)
             }
         }

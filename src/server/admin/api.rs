@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use axum::{
     Json, Router,
-    extract::{Query, State, rejection::JsonRejection},
+    extract::{
+        Query, State,
+        rejection::{JsonRejection, QueryRejection},
+    },
     http::Uri,
     routing::{get, post},
 };
-use lockkeeper_coordinator::{Error, Invalid, LockName, Reason, RequestYield};
+use lockkeeper_coordinator::{Error, Invalid, Lease, LockName, Reason, RequestYield};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -118,8 +121,9 @@ async fn status(State(admin): State<Admin>, caller: Caller) -> Result<Json<Value
 async fn locks(
     State(admin): State<Admin>,
     caller: Caller,
-    Query(page): Query<Listing>,
+    page: Result<Query<Listing>, QueryRejection>,
 ) -> Result<Json<Value>, Failure> {
+    let Query(page) = page?;
     caller.looks(&admin, "ListLocks", &page.prefix)?;
     let listed = admin.coordinator.search_locks(
         &page.prefix,
@@ -142,8 +146,9 @@ async fn locks(
 async fn sessions(
     State(admin): State<Admin>,
     caller: Caller,
-    Query(page): Query<Listing>,
+    page: Result<Query<Listing>, QueryRejection>,
 ) -> Result<Json<Value>, Failure> {
+    let Query(page) = page?;
     caller.looks(&admin, "ListSessions", "")?;
     Ok(Json(
         list_all(&admin, &caller, page.page_size, &page.page_token).await,
@@ -166,6 +171,9 @@ async fn force_release(
             return Err(Invalid::new("confirm", "is not the name").into());
         }
         let grace = Duration::from_secs(request.grace_period_seconds.into());
+        if !grace.is_zero() {
+            Lease::named("gracePeriodSeconds", grace, admin.coordinator.limits())?;
+        }
         admin.coordinator.force_release(&name, &reason, grace).await
     };
     let released = audited(&asked, release.await)?;

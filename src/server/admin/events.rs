@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::{
-    extract::{Query, State},
+    extract::{Query, State, rejection::QueryRejection},
     http::StatusCode,
     response::sse::{self, KeepAlive, Sse},
 };
@@ -27,8 +27,9 @@ pub(super) struct Wanted {
 pub(super) async fn events(
     State(admin): State<Admin>,
     caller: Caller,
-    Query(Wanted { prefix, fleet }): Query<Wanted>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Failure> {
+    let Query(Wanted { prefix, fleet }) = wanted?;
     let asked = caller.asks(&admin, "Watch", &prefix, "")?;
     let place = admin.streams.admit(caller.ip());
     let place = place.map_err(|_full| {

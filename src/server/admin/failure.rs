@@ -3,7 +3,7 @@
 
 use axum::{
     Json,
-    extract::rejection::JsonRejection,
+    extract::rejection::{JsonRejection, QueryRejection},
     http::{StatusCode, header::WWW_AUTHENTICATE},
     response::{IntoResponse, Response},
 };
@@ -56,6 +56,12 @@ impl Failure {
 
 impl From<JsonRejection> for Failure {
     fn from(rejected: JsonRejection) -> Self {
+        Self::new(rejected.status(), "INVALID", rejected.body_text())
+    }
+}
+
+impl From<QueryRejection> for Failure {
+    fn from(rejected: QueryRejection) -> Self {
         Self::new(rejected.status(), "INVALID", rejected.body_text())
     }
 }

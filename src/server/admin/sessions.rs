@@ -77,22 +77,14 @@ pub(super) async fn end_session(
         if request.confirm != request.digest {
             return Err(Invalid::new("confirm", "is not the digest").into());
         }
-        let own = admin.coordinator.end_sessions(sessions, &reason).await;
-        let mut ended = pb::EndSessionResponse {
-            session_count: u32::try_from(own.sessions).unwrap_or(u32::MAX),
-            grant_count: u32::try_from(own.grants).unwrap_or(u32::MAX),
-            unasked: Vec::new(),
-        };
+        let own = admin.coordinator.end_sessions(sessions, &reason);
         let others = pb::EndSessionRequest {
             session_digest: request.digest.clone(),
             reason: request.reason.clone(),
             ..pb::EndSessionRequest::default()
         };
         let forwarded = caller.forwarded();
-        admin
-            .fleet
-            .end_sessions(&forwarded, &others, &mut ended)
-            .await;
+        let ended = admin.fleet.end_sessions(&forwarded, &others, own).await;
         if ended.session_count == 0 && ended.unasked.is_empty() {
             return Err(Error::SessionNotFound);
         }

@@ -170,21 +170,27 @@ impl Sources {
 
     /// The flags that have a secret, each with the key of a file to keep it in instead.
     pub(super) fn exposed(&self) -> Vec<(&str, &'static str)> {
-        let has_password = |url: &str| {
-            let url = StoreUrl::from(url);
-            url.redacted() != url.expose()
-        };
-        let instead = |it: &Flag| match it.key.as_str() {
-            "session.secret" if !it.value.is_empty() => Some("session.secret_file"),
-            "store.url" | "store.quorum" if it.value.split_whitespace().any(has_password) => {
-                Some("store.password_file")
-            }
-            _ => None,
-        };
         let flags = self.flags.iter();
         flags
-            .filter_map(|it| Some((it.flag.as_str(), instead(it)?)))
+            .filter_map(|it| Some((it.flag.as_str(), instead(&it.key, &it.value)?)))
             .collect()
+    }
+
+    /// Whether the file has a secret.
+    pub(crate) fn has_secret_in_file(&self) -> bool {
+        let text = self
+            .file
+            .as_ref()
+            .and_then(|file| fs::read_to_string(file).ok());
+        let table = text.and_then(|text| text.parse::<Table>().ok());
+        let values = leaves(&table.unwrap_or_default());
+        values.into_iter().any(|(key, value)| match value {
+            Value::String(text) => instead(&key, &text).is_some(),
+            Value::Array(several) => several
+                .iter()
+                .any(|it| it.as_str().is_some_and(|it| instead(&key, it).is_some())),
+            _ => false,
+        })
     }
 
     fn note_file(&self, text: &str, keys: &mut Keys) -> Result<(), Refused> {
@@ -228,6 +234,21 @@ impl Sources {
             }
         }
         found
+    }
+}
+
+/// The key of a file to keep the secret of this setting in, if it has one.
+fn instead(key: &str, value: &str) -> Option<&'static str> {
+    let has_password = |url: &str| {
+        let url = StoreUrl::from(url);
+        url.redacted() != url.expose()
+    };
+    match key {
+        "session.secret" if !value.is_empty() => Some("session.secret_file"),
+        "store.url" | "store.quorum" if value.split_whitespace().any(has_password) => {
+            Some("store.password_file")
+        }
+        _ => None,
     }
 }
 

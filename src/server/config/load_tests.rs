@@ -1,6 +1,7 @@
 //! Tests of what is said of settings that are not understood.
 
 use super::{Flag, Sources};
+use crate::config::tests::given;
 
 fn refusal(text: &str, flags: &[(&str, &str)]) -> String {
     let flags = flags.iter().map(|(key, value)| Flag {
@@ -85,4 +86,38 @@ fn a_variable_with_one_underscore_is_noticed_and_those_of_the_client_are_not() {
         .into_iter()
         .unzip::<_, _, Vec<_>, Vec<_>>();
     assert_eq!(ignored, (variables[..2].to_vec(), expected.to_vec()));
+}
+
+#[test]
+fn scrapers_show_no_tokens_in_plain_text_unasked() {
+    let scraped = given()
+        .flag("admin.listen", "0.0.0.0:1")
+        .flag("auth.token_file", "t")
+        .flag("admin.authenticate_metrics", "true");
+    assert!(scraped.refusal().contains("admin.authenticate_metrics"));
+    scraped.flag("auth.allow_plaintext", "true").settings();
+}
+
+#[test]
+fn a_file_with_a_secret_is_known() {
+    let given = given();
+    for (text, has_secret) in [
+        ("[store]\nurl = 'redis://h:1/0'\n", false),
+        ("[session]\nsecret_file = 'f'\n", false),
+        (
+            "[session]\nsecret = '0123456789abcdef0123456789abcdef'\n",
+            true,
+        ),
+        ("[store]\nurl = 'redis://:pw@h:1/0'\n", true),
+        (
+            "[store]\nquorum = ['redis://h:1', 'redis://:pw@h:2']\n",
+            true,
+        ),
+    ] {
+        let sources = Sources {
+            file: Some(given.write("lockkeeper.toml", text)),
+            ..Sources::default()
+        };
+        assert_eq!(sources.has_secret_in_file(), has_secret, "{text}");
+    }
 }

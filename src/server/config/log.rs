@@ -1,6 +1,7 @@
 //! The log.
 
 use serde::{Deserialize, Serialize};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 /// The log on stderr.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -21,6 +22,18 @@ pub enum LogFormat {
     Text,
     /// One JSON object per entry.
     Json,
+}
+
+/// The filter of a level, or of a list of `target=level`. A word that is not a level is refused: it
+/// would be a target, and all others would be silent.
+pub fn filter(directives: &str) -> Result<EnvFilter, String> {
+    let is_known = |it: &str| it.contains(['=', '[']) || it.parse::<LevelFilter>().is_ok();
+    match directives.split(',').find(|it| !is_known(it)) {
+        Some(word) => Err(format!(
+            "{word:?} is no level: must be off, error, warn, info, debug, trace, or TARGET=LEVEL"
+        )),
+        None => EnvFilter::try_new(directives).map_err(|error| error.to_string()),
+    }
 }
 
 // === impl Log ===
@@ -44,6 +57,28 @@ impl TryFrom<String> for LogFormat {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
             _ => Err("must be text or json"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        for good in [
+            "WARN",
+            "off",
+            "",
+            "info,audit=debug",
+            "info,[wait{name}]=trace",
+            "info,",
+        ] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["warning", "info,verbose", "audit=info, warn", "audit=loud"] {
+            assert!(filter(bad).is_err(), "{bad}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub use self::{
     facades::Facades,
     fleet::Fleet,
     load::{Flag, Refused, Sources},
-    log::{Log, LogFormat},
+    log::{Log, LogFormat, filter},
     replica_acks::ReplicaAcks,
     secret::{Secret, StoreUrl},
     security::{Access, AccessQuotas, AccessRight, AccessRule, Audit, Auth, ServerTls},

@@ -33,7 +33,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Vec<u8>>, String> {
 pub(super) fn problem(text: &str) -> Option<String> {
     let known = text.to_lowercase();
     if PLACEHOLDERS.iter().any(|it| known.contains(it)) {
-        return Some("is a placeholder; openssl rand -base64 32 makes a secret".to_owned());
+        return Some("is a placeholder; openssl rand -base64 32 generates a secret".to_owned());
     }
     if lines(text).any(|secret| secret.len() < BYTES_MIN) {
         return Some(format!(

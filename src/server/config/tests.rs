@@ -255,6 +255,7 @@ fn impossible_values_are_refused_with_the_key() {
         .find_map(|it| it.trim().strip_prefix("session-secret: "));
     assert_refused("session.secret", shipped.unwrap(), "is a placeholder");
     assert_refused("log.level", "loud=very", "");
+    assert_refused("log.level", "warning", "\"warning\" is no level");
     assert_refused("telemetry.sample_ratio", "1.5", "from 0 to 1");
     assert_refused("telemetry.sample_ratio", "nan", "from 0 to 1");
     assert_refused("telemetry.otlp_endpoint", "collector:4317", "http://");
@@ -415,7 +416,7 @@ fn half_of_what_belongs_together_is_refused() {
     let ca = one("server.tls.client_ca_file", "c");
     assert_insecure(&ca, "server.tls.client_ca_file", "needs");
     let jwks = || one("auth.jwks_file", "j").flag("auth.jwt_issuer", "i");
-    assert_insecure(&jwks(), "auth.jwt_audience", "made for others");
+    assert_insecure(&jwks(), "auth.jwt_audience", "other services");
     assert!(jwks().flag("auth.jwt_audience", "a").sources.load().is_ok());
     assert_insecure(&one("auth.jwt_issuer", "i"), "auth.jwt_issuer", "needs");
     assert_insecure(&one("server.uds_mode", "0888"), "server.uds_mode", "octal");

@@ -56,7 +56,7 @@ fn read(
     let refuse = |problem: String| Err((key, format!("{}: {problem}", file.display())));
     match std::fs::read(file) {
         Ok(pem) if is_usable(&pem) => Ok(Some(pem)),
-        Ok(_) => refuse("does not hold what it should in PEM form".to_owned()),
+        Ok(_) => refuse("does not have the expected PEM content".to_owned()),
         Err(error) => refuse(error.to_string()),
     }
 }

@@ -16,6 +16,6 @@ pub use self::{
 pub(crate) use self::{
     forwarded::{Forwarded, ON_BEHALF},
     peers::{ANSWERED_BY, Asked},
-    questions::in_order,
+    questions::{in_order, sessions_ended},
     watch::named,
 };

@@ -1,7 +1,7 @@
 //! What the other coordinators are asked.
 
 use lockkeeper_api::pb;
-
+use lockkeeper_coordinator::SessionsEnded;
 use serde_json::Value;
 use tonic::{Code, Response, Status};
 
@@ -96,13 +96,13 @@ impl Fleet {
         }
     }
 
-    /// Ends sessions of each other coordinator, too, and adds them up.
+    /// Ends sessions of each other coordinator while those here end, and adds them up.
     pub(crate) async fn end_sessions(
         &self,
         forwarded: &Forwarded,
         request: &pb::EndSessionRequest,
-        ended: &mut pb::EndSessionResponse,
-    ) {
+        own: impl Future<Output = SessionsEnded>,
+    ) -> pb::EndSessionResponse {
         let call = |mut client: Client| {
             let request = forwarded.request(pb::EndSessionRequest {
                 fleet: false,
@@ -110,12 +110,24 @@ impl Fleet {
             });
             async move { client.end_session(request).await.or_else(none_ended) }
         };
-        let others = self.ask(forwarded, call).await;
+        let (own, others) = futures::join!(own, self.ask(forwarded, call));
+        let mut ended = sessions_ended(own);
         for (_, other) in others.answers {
             ended.session_count = ended.session_count.saturating_add(other.session_count);
             ended.grant_count = ended.grant_count.saturating_add(other.grant_count);
         }
         ended.unasked = others.unasked;
+        ended
+    }
+}
+
+/// What ended here, as an answer.
+pub(crate) fn sessions_ended(own: SessionsEnded) -> pb::EndSessionResponse {
+    let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
+    pb::EndSessionResponse {
+        session_count: count(own.sessions),
+        grant_count: count(own.grants),
+        unasked: Vec::new(),
     }
 }
 

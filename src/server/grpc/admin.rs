@@ -14,7 +14,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
 use crate::{
-    fleet::{ANSWERED_BY, Fleet, Forwarded, in_order, named},
+    fleet::{ANSWERED_BY, Fleet, Forwarded, in_order, named, sessions_ended},
     pages::{Local, Page},
     probe::StoreProbe,
     repeats::Repeats,
@@ -78,7 +78,7 @@ impl LockAdminService {
             return Ok(());
         }
         asked.denied();
-        Err(not_admin(asked.name))
+        Err(not_admin(asked.name()))
     }
 
     /// An answer that says whose it is, for a coordinator that asked.
@@ -322,17 +322,12 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         }
         let end = async {
             let reason = Reason::parse(&request.reason)?;
-            let own = self.coordinator.end_sessions(sessions, &reason).await;
-            let mut ended = pb::EndSessionResponse {
-                session_count: count(own.sessions),
-                grant_count: count(own.grants),
-                unasked: Vec::new(),
+            let own = self.coordinator.end_sessions(sessions, &reason);
+            let ended = if request.fleet {
+                self.fleet.end_sessions(&forwarded, &request, own).await
+            } else {
+                sessions_ended(own.await)
             };
-            if request.fleet {
-                self.fleet
-                    .end_sessions(&forwarded, &request, &mut ended)
-                    .await;
-            }
             let is_none = ended.session_count == 0 && ended.unasked.is_empty();
             if is_none && matches!(meant, SessionsOf::Digest(_)) {
                 return Err(Error::SessionNotFound);

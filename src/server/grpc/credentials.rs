@@ -45,6 +45,11 @@ impl Credentials {
         &self.identity
     }
 
+    /// Whether a rule allows the caller anything.
+    pub(super) fn have_right(&self) -> bool {
+        self.access.allows_anything(&self.identity)
+    }
+
     /// Resolves when they no longer stand for the caller, or no rule allows it anything any more:
     /// at their end, or when files were reloaded that say so.
     pub(super) async fn refused(self) -> Status {
@@ -52,10 +57,10 @@ impl Credentials {
             let identity = identify(&self.access, &self.peer, self.authorization.as_ref());
             let identity = identity.map_err(|why| status::unauthenticated(&why))?;
             if identity != self.identity {
-                let why = "the credentials now stand for another identity";
+                let why = "the credentials now belong to another identity";
                 return Err(status::unauthenticated(&Unauthenticated(why.to_owned())));
             }
-            if !self.access.allows_anything(&self.identity) {
+            if !self.have_right() {
                 return Err(status::no_right());
             }
             Ok(self.end())

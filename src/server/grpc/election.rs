@@ -153,7 +153,7 @@ impl Requests<'_> {
     pub(super) fn in_session(&self, session: &str, label: &str) -> Result<Owner, Error> {
         match self.session(session)? {
             None => {
-                Err(Invalid::new("session_id", "must not be empty: only a session has this").into())
+                Err(Invalid::new("session_id", "must not be empty: this needs a session").into())
             }
             session => self.owner(session, label),
         }

@@ -172,7 +172,7 @@ impl Metrics {
         );
         registry.register(
             "grpc_server_handling_seconds",
-            "From the begin of a call to the end of its answer",
+            "Time from the start of a call to the end of its answer",
             seconds.clone(),
         );
         let mut ours = Registrar::new(registry);

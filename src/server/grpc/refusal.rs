@@ -1,5 +1,5 @@
-//! Ends the answers of a call whose caller's credentials are taken away meanwhile, or whose
-//! connection is to be closed: any stream, and any call that waits.
+//! Ends the answers of a call whose caller's credentials are taken away meanwhile: any stream, and
+//! any call that waits. A stream ends, too, when its connection is to be closed.
 
 use std::{
     pin::Pin,
@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use futures::{
     FutureExt as _,
-    future::{BoxFuture, OptionFuture},
+    future::{BoxFuture, OptionFuture, pending},
 };
 use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -31,9 +31,11 @@ pub struct RefusalService<S>(S);
 pin_project! {
     /// A call that has no answer yet.
     pub struct Answering<F> {
+        // None: it was cancelled.
         #[pin]
-        inner: F,
+        inner: Option<F>,
         terms: Terms,
+        refused: Option<BoxFuture<'static, Status>>,
     }
 }
 
@@ -90,7 +92,11 @@ where
             Terms::of(&mut request)
         };
         let inner = self.0.call(request);
-        Answering { inner, terms }
+        Answering {
+            inner: Some(inner),
+            terms,
+            refused: None,
+        }
     }
 }
 
@@ -119,7 +125,7 @@ impl Terms {
         let aged = async {
             match self.connection {
                 Some(connection) => connection.aged().await,
-                None => std::future::pending().await,
+                None => pending().await,
             }
         };
         tokio::select! {
@@ -140,10 +146,29 @@ where
     type Output = Result<Response<Body>, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let answer = ready!(this.inner.poll(cx))?;
+        let mut this = self.project();
+        let Some(inner) = this.inner.as_mut().as_pin_mut() else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(answer) = inner.poll(cx) else {
+            let Some(credentials) = &this.terms.credentials else {
+                return Poll::Pending;
+            };
+            // A caller that has no right at first is refused by the call, which names the right.
+            let refused = || {
+                if credentials.have_right() {
+                    credentials.clone().refused().boxed()
+                } else {
+                    pending().boxed()
+                }
+            };
+            let status = ready!(this.refused.get_or_insert_with(refused).poll_unpin(cx));
+            // Cancels the call.
+            this.inner.set(None);
+            return Poll::Ready(Ok(status.into_http()));
+        };
         let terms = std::mem::take(this.terms);
-        Poll::Ready(Ok(answer.map(|body| {
+        Poll::Ready(Ok(answer?.map(|body| {
             if terms.is_empty() || body.is_end_stream() {
                 return Body::new(body);
             }

@@ -82,9 +82,9 @@ pub(super) fn not_admin_of_sessions() -> Status {
 /// A caller without the admin right.
 pub(super) fn not_admin(name: &str) -> Status {
     let text = if name.is_empty() {
-        "no rule allows the caller to look at every name".to_owned()
+        "no rule gives the caller the right `admin` for all names".to_owned()
     } else {
-        format!("no rule allows the caller to look at what begins with {name}, or to take it away")
+        format!("no rule gives the caller the right `admin` for names that begin with {name}")
     };
     let about = [("right", "admin"), ("name", name)];
     plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
@@ -92,7 +92,7 @@ pub(super) fn not_admin(name: &str) -> Status {
 
 /// A caller that no rule allows anything.
 pub(super) fn no_right() -> Status {
-    let text = "no rule allows the caller anything".to_owned();
+    let text = "no rule gives the caller any right".to_owned();
     plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &[])
 }
 
@@ -177,7 +177,7 @@ pub(super) fn session_timed_out(why: &str) -> Status {
 
 /// The session continues on another stream.
 pub(super) fn superseded() -> Status {
-    let text = "the session was resumed with another stream, or has ended".to_owned();
+    let text = "the session was resumed on another stream, or has ended".to_owned();
     plain(Code::Aborted, text, "SESSION_SUPERSEDED", &[])
 }
 
@@ -217,7 +217,7 @@ pub(super) fn invalid_header(name: &str, why: &str) -> Status {
 
 /// A path that is no method's.
 pub(super) fn no_such_method(path: &str) -> Status {
-    let text = format!("{path} is no method; a method is /lockkeeper.v1.LockService/TryAcquire");
+    let text = format!("unknown method {path}; example: /lockkeeper.v1.LockService/TryAcquire");
     plain(Code::Unimplemented, text, "NO_SUCH_METHOD", &[])
 }
 
@@ -255,13 +255,13 @@ pub(super) fn not_over_http1() -> Status {
 
 /// A message in a stream of Connect whose flags are not accepted.
 pub(super) fn bad_envelope(flags: u8) -> Status {
-    let text = format!("a message has the flags {flags:#x}, and must have none: no compression");
+    let text = format!("a message has the flags {flags:#x}: compression is not supported");
     plain(Code::InvalidArgument, text, "INVALID_ENVELOPE", &[])
 }
 
 /// A stream of Connect that ended within a message.
 pub(super) fn cut_envelope() -> Status {
-    let text = "the body ends within a message, or has no length in front of it".to_owned();
+    let text = "the body ends inside a message, or a message has no length prefix".to_owned();
     plain(Code::InvalidArgument, text, "INVALID_ENVELOPE", &[])
 }
 

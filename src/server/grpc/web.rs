@@ -71,8 +71,10 @@ fn is_foreign(request: &Request<Body>, allowed: &AllowedHosts) -> bool {
     }
     let authority = request.uri().authority().map(http::uri::Authority::as_str);
     let host = text(HOST.as_str()).or(authority);
-    let is_host = host.is_some_and(|host| allowed.allow(host));
-    !is_host || origin.is_some_and(|origin| !allowed.allow_origin(origin))
+    let Some(host) = host.filter(|host| allowed.allow(host)) else {
+        return true;
+    };
+    origin.is_some_and(|origin| !allowed.allow_origin(origin, host))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

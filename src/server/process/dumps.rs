@@ -4,6 +4,6 @@
 pub(crate) fn refuse() {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_dumpable(false) {
-        tracing::warn!(%error, "memory dumps cannot be refused");
+        tracing::warn!(%error, "core dumps cannot be disabled");
     }
 }

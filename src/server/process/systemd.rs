@@ -16,6 +16,6 @@ pub(crate) fn stopping() {
 /// time limit.
 fn say(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "the service manager cannot be told");
+        tracing::warn!(%error, "the service manager cannot be notified");
     }
 }

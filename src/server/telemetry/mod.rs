@@ -19,8 +19,8 @@ use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::{
-    EnvFilter, Layer as _,
-    filter::{FilterExt as _, LevelFilter, ParseError, Targets, filter_fn},
+    Layer as _,
+    filter::{FilterExt as _, LevelFilter, Targets, filter_fn},
     fmt::{format, writer::BoxMakeWriter},
     layer::SubscriberExt as _,
     registry::Registry,
@@ -28,14 +28,14 @@ use tracing_subscriber::{
 };
 
 use self::{audit::AuditFile, lines::Sink};
-use crate::config::{Audit, Log, LogFormat, Telemetry};
+use crate::config::{Audit, Log, LogFormat, Telemetry, filter};
 
 /// Telemetry cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     /// A filter is invalid.
     #[error("RUST_LOG: {0}")]
-    Filter(#[from] ParseError),
+    Filter(String),
     /// The collector's address is unusable.
     #[error("telemetry.otlp_endpoint: {0}")]
     Collector(#[from] ExporterBuildError),
@@ -61,9 +61,10 @@ pub struct Sending {
 /// one is named. Fails for an invalid filter, address or file. Call it once, on the runtime.
 pub fn init(log: &Log, audit: &Audit, telemetry: &Telemetry) -> Result<Sending, Unusable> {
     let filter = match std::env::var("RUST_LOG") {
-        Ok(directives) if !directives.is_empty() => EnvFilter::try_new(directives)?,
-        _ => EnvFilter::try_new(&log.level)?,
+        Ok(directives) if !directives.is_empty() => filter(&directives),
+        _ => filter(&log.level),
     };
+    let filter = filter.map_err(Unusable::Filter)?;
     let provider = export::provider(telemetry)?;
     let lost = LostLines::default();
     let (stderr, guard) = lost.queue(Sink::Log, io::stderr());

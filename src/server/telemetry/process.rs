@@ -13,7 +13,7 @@ pub struct ProcessCollector;
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let Some(seen) = look() else {
+        let Some(seen) = look(procfs::boot_time_secs().ok()) else {
             return Ok(());
         };
         for (name, help, value) in seen.gauges {
@@ -22,7 +22,7 @@ impl Collector for ProcessCollector {
             gauge.encode(described)?;
         }
         let cpu = ConstCounter::new(seen.cpu_seconds);
-        let help = "Time on processors.";
+        let help = "CPU time used.";
         let described =
             encoder.encode_descriptor("process_cpu_seconds", help, None, cpu_type(&cpu))?;
         cpu.encode(described)
@@ -42,16 +42,16 @@ fn cpu_type(counter: &ConstCounter<f64>) -> prometheus_client::metrics::MetricTy
     counter.metric_type()
 }
 
-/// None without procfs.
+/// None without procfs. When the machine was booted is not known where procfs shows processes only
+/// (`ProcSubset=pid`), and without it, when the process began.
 #[allow(
     clippy::cast_precision_loss,
     reason = "metrics are floating point numbers"
 )]
-fn look() -> Option<Seen> {
+fn look(booted: Option<u64>) -> Option<Seen> {
     let process = Process::myself().ok()?;
     let stat = process.stat().ok()?;
     let ticks = procfs::ticks_per_second() as f64;
-    let booted = procfs::boot_time_secs().ok()? as f64;
     let mut gauges = vec![
         (
             "process_resident_memory_bytes",
@@ -63,24 +63,42 @@ fn look() -> Option<Seen> {
             "Memory that is mapped.",
             stat.vsize as f64,
         ),
-        (
-            "process_start_time_seconds",
-            "When the process began, in seconds since 1970.",
-            booted + stat.starttime as f64 / ticks,
-        ),
         ("process_threads", "Threads.", stat.num_threads as f64),
     ];
+    if let Some(booted) = booted {
+        let help = "When the process began, in seconds since 1970.";
+        let began = booted as f64 + stat.starttime as f64 / ticks;
+        gauges.push(("process_start_time_seconds", help, began));
+    }
     if let Ok(open) = process.fd_count() {
         gauges.push(("process_open_fds", "Open file descriptors.", open as f64));
     }
     if let Ok(limits) = process.limits()
         && let LimitValue::Value(max) = limits.max_open_files.soft_limit
     {
-        let help = "The most that may be open.";
+        let help = "The limit of open file descriptors.";
         gauges.push(("process_max_fds", help, max as f64));
     }
     Some(Seen {
         cpu_seconds: (stat.utime + stat.stime) as f64 / ticks,
         gauges,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_start_time_needs_the_time_of_the_boot() {
+        const START: &str = "process_start_time_seconds";
+        let names = |booted| {
+            let seen = look(booted).expect("there is procfs");
+            seen.gauges.into_iter().map(|(name, ..)| name)
+        };
+        let with: Vec<_> = names(Some(1)).filter(|name| *name != START).collect();
+        assert!(names(Some(1)).any(|name| name == START));
+        assert!(with.contains(&"process_resident_memory_bytes"));
+        assert_eq!(names(None).collect::<Vec<_>>(), with);
+    }
 }

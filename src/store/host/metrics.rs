@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_base::metrics::{self, By, Counters, Registrar, label};
+use lockkeeper_base::metrics::{By, Counters, Registrar, label};
 use prometheus_client::metrics::gauge::Gauge;
 
 label! {
@@ -28,6 +28,13 @@ struct Families {
 /// An open connection, as long as this is kept.
 #[derive(Debug)]
 pub(super) struct Open(Gauge);
+
+/// What one server adds to a gauge of all servers, as long as this is kept.
+#[derive(Debug)]
+pub(super) struct Share {
+    gauge: Gauge,
+    value: i64,
+}
 
 // === impl Metrics ===
 
@@ -57,24 +64,25 @@ impl Metrics {
         );
         to.add(
             "store_may_evict",
-            "1 if the store's maxmemory-policy is not noeviction, when last seen; must stay 0",
+            "Servers whose maxmemory-policy is not noeviction, when last seen; must stay 0",
             self.0.evicts.clone(),
         );
         to.add(
             "store_rights_missing",
-            "Commands that the store's user needs and may not run, when last seen; must stay 0",
+            "Commands that the store's user needs and may not run, of all servers, when last \
+             seen; must stay 0",
             self.0.lacks.clone(),
         );
     }
 
-    /// Whether the store was last seen with a policy that evicts keys.
-    pub(super) fn evicts(&self, evicts: bool) {
-        self.0.evicts.set(evicts.into());
+    /// Whether a server was last seen with a policy that evicts keys: 1 or 0.
+    pub(super) fn evicts(&self) -> Share {
+        Share::of(&self.0.evicts)
     }
 
-    /// How many commands the store's user may not run that it needs.
-    pub(super) fn lacks(&self, commands: usize) {
-        metrics::set(&self.0.lacks, commands);
+    /// How many commands a server's user may not run that it needs.
+    pub(super) fn lacks(&self) -> Share {
+        Share::of(&self.0.lacks)
     }
 
     /// A connection was opened.
@@ -89,5 +97,55 @@ impl Metrics {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+// === impl Share ===
+
+impl Share {
+    fn of(gauge: &Gauge) -> Self {
+        Self {
+            gauge: gauge.clone(),
+            value: 0,
+        }
+    }
+
+    /// Replaces what the server adds.
+    pub(super) fn set(&mut self, value: usize) {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        self.gauge.inc_by(value - self.value);
+        self.value = value;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.gauge.dec_by(self.value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_counts_until_it_is_left() {
+        let metrics = Metrics::default();
+        let (mut one, mut other) = (metrics.evicts(), metrics.evicts());
+        one.set(1);
+        other.set(0);
+        assert_eq!(metrics.0.evicts.get(), 1, "the last look is not all");
+        other.set(1);
+        one.set(1);
+        assert_eq!(metrics.0.evicts.get(), 2);
+        drop(one);
+        assert_eq!(metrics.0.evicts.get(), 1);
+        other.set(0);
+        assert_eq!(metrics.0.evicts.get(), 0);
+        let mut lacks = metrics.lacks();
+        lacks.set(3);
+        assert_eq!(metrics.0.lacks.get(), 3);
+        drop(lacks);
+        assert_eq!(metrics.0.lacks.get(), 0);
     }
 }

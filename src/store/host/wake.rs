@@ -1,6 +1,9 @@
 //! What a host delivers besides answers, and the stream of it.
 
-use std::time::Duration;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -27,13 +30,17 @@ pub enum Wake {
 #[derive(Clone, Debug)]
 pub struct WakeSender {
     queue: mpsc::Sender<Wake>,
+    /// Which wake follows when there is room again, in place of those that were lost.
+    owed: Arc<AtomicU8>,
 }
+
+/// What is owed. The larger one says all that the smaller one says.
+const NOTHING: u8 = 0;
+const GAP: u8 = 1;
+const TAKEN_OVER: u8 = 2;
 
 /// Wakes that may wait for the coordinator; more become one gap.
 const WAKES_QUEUED_MAX: usize = 8192;
-
-/// How long a full queue is waited for before the gap is tried again.
-const GAP_RETRY: Duration = Duration::from_millis(10);
 
 // === impl WakeSender ===
 
@@ -41,24 +48,69 @@ impl WakeSender {
     /// A wake stream.
     pub fn channel() -> (Self, mpsc::Receiver<Wake>) {
         let (queue, wakes) = mpsc::channel(WAKES_QUEUED_MAX);
-        (Self { queue }, wakes)
+        let owed = Arc::default();
+        (Self { queue, owed }, wakes)
     }
 
-    /// Hands a wake over without waiting. If the queue is full the wake is lost and a gap takes its
-    /// place as soon as there is room.
+    /// Hands a wake over without waiting. If the queue is full the wake is lost. As soon as there
+    /// is room one wake takes the place of all that were lost: a gap, or that another server has
+    /// taken over if that is among them.
     pub fn send(&self, wake: Wake) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.queue.try_send(wake) {
-            let queue = self.queue.clone();
-            lockkeeper_base::tasks::spawn_detached("wake-gap", async move {
-                while let Err(mpsc::error::TrySendError::Full(_)) = queue.try_send(Wake::Gap) {
-                    tokio::time::sleep(GAP_RETRY).await;
-                }
-            });
+        let Err(mpsc::error::TrySendError::Full(lost)) = self.queue.try_send(wake) else {
+            return;
+        };
+        let owes = if lost == Wake::TakenOver {
+            TAKEN_OVER
+        } else {
+            GAP
+        };
+        if self.owed.fetch_max(owes, Ordering::AcqRel) == NOTHING {
+            let sender = self.clone();
+            lockkeeper_base::tasks::spawn_detached("wake-owed", sender.send_owed());
         }
+    }
+
+    async fn send_owed(self) {
+        let Ok(room) = self.queue.reserve().await else {
+            return;
+        };
+        room.send(match self.owed.swap(NOTHING, Ordering::AcqRel) {
+            TAKEN_OVER => Wake::TakenOver,
+            _ => Wake::Gap,
+        });
     }
 
     /// Whether the receiver is gone.
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_that_a_full_queue_loses_is_one_wake() {
+        let message = || Wake::Message {
+            channel: "channel".to_owned(),
+            payload: Bytes::new(),
+        };
+        let (sender, mut wakes) = WakeSender::channel();
+        for (lost, owed) in [(Wake::Gap, Wake::Gap), (Wake::TakenOver, Wake::TakenOver)] {
+            for _ in 0..WAKES_QUEUED_MAX + 500 {
+                sender.send(message());
+            }
+            sender.send(lost);
+            for _ in 0..500 {
+                sender.clone().send(message());
+            }
+            for _ in 0..WAKES_QUEUED_MAX {
+                assert_eq!(wakes.recv().await, Some(message()));
+            }
+            assert_eq!(wakes.recv().await, Some(owed));
+        }
+        drop(sender);
+        assert_eq!(wakes.recv().await, None, "nothing else was owed");
     }
 }

@@ -353,7 +353,7 @@ pub static ELECTION_PROCLAIM: Script = script!(
     "election"
 );
 /// Tells who leads, and what was proclaimed.
-pub static ELECTION_INSPECT: Script = script!("election_inspect", "election");
+pub static ELECTION_INSPECT: Script = script!("election_inspect", "owner", "election");
 
 /// Remembers that a session has ended.
 pub static SESSION_END: Script = script!("session_end", "token", "expire");

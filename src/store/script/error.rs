@@ -34,7 +34,7 @@ pub enum CallError {
     #[error("the fencing counter is out of range: delete its key if no holder is left")]
     CounterOutOfRange,
     /// A limit of what one name may have in the store would be exceeded. Nothing changed.
-    #[error("{} is reached", .0.name())]
+    #[error("the limit {} is reached", .0.name())]
     LimitReached(StoreLimit),
     /// The owner holds the lock for reading, so as a writer it would wait for itself. Nothing
     /// changed.
@@ -48,7 +48,7 @@ pub enum CallError {
     #[error("the grant of this request has ended")]
     RequestOver,
     /// This kind of store does not have what was asked for. Nothing changed.
-    #[error("a quorum of stores has no {}", .0.name())]
+    #[error("a quorum of stores does not support {}", .0.name())]
     Unsupported(Unsupported),
     /// The store refused a command of the script, or answered in an unknown form. Commands before
     /// that one have run.

@@ -258,6 +258,13 @@ pub fn replicated(prefix: &str) -> String {
     format!("{prefix}lockkeeper_replicated")
 }
 
+/// Channels that nobody listens to. A user that may publish on them may do so on those of locks and
+/// of elections.
+pub fn probes(prefix: &str) -> [String; 2] {
+    let name = replicated(prefix);
+    [channel(&name), election(&name)]
+}
+
 /// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its
 /// channel into different slots of a cluster.
 pub fn refuse(name: &str) -> Option<&'static str> {

@@ -14,9 +14,9 @@ mod store;
 mod walk;
 
 pub use calls::{
-    Acquired, Attempt, Batch, Forced, ForcedRecord, HandOver, Hold, Holder, Inspected, Mode, Moved,
-    NameKind, Note, OtherCoordinators, Ownership, Refusal, Released, Renewal, Renewals, Renewed,
-    SharedWaits, StoreClock, ToHolders, wakes,
+    Acquired, Asked, Attempt, Batch, Forced, ForcedRecord, HandOver, Hold, Holder, Inspected, Mode,
+    Moved, NameKind, Note, OtherCoordinators, Ownership, Refusal, Released, Renewal, Renewals,
+    Renewed, SharedWaits, StoreClock, ToHolders, wakes,
 };
 pub use error::{CallError, StoreLimit, Unsupported};
 pub use quorum::QuorumMember;

@@ -195,10 +195,10 @@ const stories = {
   async "who has no credentials is asked for them, and sees what the rules allow"(world) {
     const tokens = join(world.profile, "tokens");
     const config = join(world.profile, "lockkeeper.toml");
-    await writeFile(tokens, "ops the-token-of-an-operator\ndev the-token-of-a-developer\n");
+    await writeFile(tokens, "ops the-token-of-an-operator\ndev the-token-of-a-developer\nteam the-token-of-a-team\n");
     await writeFile(
       config,
-      `[auth]\ntoken_file = "${tokens}"\n[[access.rules]]\nidentity = "ops"\nprefix = ""\nallow = ["admin"]\n`,
+      `[auth]\ntoken_file = "${tokens}"\n[[access.rules]]\nidentity = "ops"\nprefix = ""\nallow = ["admin"]\n[[access.rules]]\nidentity = "team"\nprefix = "team/"\nallow = ["admin"]\n`,
     );
     const guarded = await world.coordinator("--config", config);
     const status = `${guarded.admin}/api/v1/status`;
@@ -215,6 +215,15 @@ const stories = {
     const field = page.getByLabel("Bearer token");
     await field.fill("the-token-of-a-developer");
     await page.keyboard.press("Enter");
+    await page.locator("#problem", { hasText: "PERMISSION_DENIED" }).waitFor();
+    await field.fill("the-token-of-a-team");
+    await page.keyboard.press("Enter");
+    await page.locator("#problem", { hasText: "PERMISSION_DENIED" }).waitFor();
+    await page.evaluate(() => (location.hash = "#locks"));
+    await page.locator("#search [name=part]").fill("team/");
+    await page.getByText("Nothing is held or waited for.").waitFor();
+    await page.locator("#problem").waitFor({ state: "hidden" });
+    await page.evaluate(() => (location.hash = ""));
     await page.locator("#problem", { hasText: "PERMISSION_DENIED" }).waitFor();
     await field.fill("the-token-of-an-operator");
     await page.keyboard.press("Enter");
@@ -239,6 +248,8 @@ const stories = {
     assert.equal(seen.status, 403);
     const wrong = JSON.stringify({ name: "a", reason: "why", confirm: "b" });
     assert.equal((await ask(url, { method: "POST", headers: json, body: wrong })).status, 400);
+    const long = JSON.stringify({ name: "a", reason: "why", confirm: "a", gracePeriodSeconds: 4_000_000_000 });
+    assert.equal((await ask(url, { method: "POST", headers: json, body: long })).status, 400);
     const refused = await ask(`${readOnly.admin}/api/v1/force-release`, { method: "POST", headers: json, body });
     assert.equal(refused.status, 403);
     assert.match(refused.text, /NOT_ENABLED/);

@@ -13,12 +13,17 @@ use crate::{
     stage::Stage,
 };
 
+fn expect_one(named: &[pb::Grant]) -> Result<()> {
+    ensure!(named.len() == 1, "one named grant expected: {named:?}");
+    Ok(())
+}
+
 pub(super) async fn what_is_held_is_named(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let grant = stage.lock(&mut stream, "a", "g").await?;
     stream.break_off();
     let (mut stream, resume) = stage.resumed(1).await?;
-    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    expect_one(&resume.grants)?;
     let named = &resume.grants[0];
     ensure!(named.name == "a" && named.owner == grant.owner, "{named:?}");
     ensure!(named.fencing_token == TOKEN && named.watched, "{named:?}");
@@ -75,7 +80,7 @@ pub(super) async fn an_acquire_is_sent_again(stage: &mut Stage) -> Result<()> {
     let mut next = stage.accept(1).await?;
     let resume = next.expect_resume().await?;
     // The first coordinator may have granted it.
-    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    expect_one(&resume.grants)?;
     let named = &resume.grants[0];
     ensure!(named.name == "a" && named.owner == first.owner, "{named:?}");
     ensure!(named.hold_count == 1 && named.watched, "{named:?}");
@@ -193,7 +198,7 @@ pub(super) async fn the_next_endpoint_may_know_the_session(stage: &mut Stage) ->
     second.expect_resume().await?;
     second.refuse(Code::NotFound, "SESSION_NOT_FOUND");
     let (mut first, resume) = stage.resumed(0).await?;
-    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    expect_one(&resume.grants)?;
     stage.lock(&mut first, "b", "h").await?;
     ensure!(stage.driver.losses("g") == 0, "it was lost");
     Ok(())
@@ -329,7 +334,7 @@ pub(super) async fn a_coordinator_that_goes_away_is_left(stage: &mut Stage) -> R
     let begun = Instant::now();
     stream.send(0, Response::GoingAway(pb::SessionGoingAway {}));
     let (_, resume) = stage.resumed(1).await?;
-    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    expect_one(&resume.grants)?;
     let after = begun.elapsed();
     ensure!(after < Duration::from_millis(500) + TOLERANCE, "{after:?}");
     ensure!(stage.driver.losses("g") == 0, "it was lost");
@@ -346,7 +351,7 @@ pub(super) async fn the_last_answers_of_one_that_goes_away_count(stage: &mut Sta
     stage.driver.ok(id).await?;
     stream.break_off();
     let (_, resume) = stage.resumed(1).await?;
-    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    expect_one(&resume.grants)?;
     Ok(())
 }
 

@@ -39,7 +39,10 @@ pub(super) async fn validity_counts_from_the_request(stage: &mut Stage) -> Resul
     stage.driver.ok(id).await?;
     let most = LEASE.saturating_sub(received_at.elapsed());
     let valid = valid_for(stage, "g").await?;
-    ensure!(valid <= most + ROUNDING, "{valid:?} of {most:?}");
+    ensure!(
+        valid <= most + ROUNDING,
+        "more than {most:?} left: {valid:?}"
+    );
     let least = LEASE.saturating_sub(sent_at.elapsed());
     ensure!(valid + TOLERANCE > least, "{valid:?} of {least:?}");
     Ok(())
@@ -89,7 +92,10 @@ pub(super) async fn renewals_count_from_the_request(stage: &mut Stage) -> Result
     renewed(&stream, op_id, &request, true);
     let second = stream.next("renew").await?.at;
     let between = second - first;
-    ensure!(between < RENEW_INTERVAL + TOLERANCE, "{between:?}");
+    ensure!(
+        between < RENEW_INTERVAL + TOLERANCE,
+        "renewed after {between:?}"
+    );
     let (op_id, request) = stream.last_renewal();
     renewed(&stream, op_id, &request, true);
     let most = LEASE.saturating_sub(second.elapsed());

@@ -113,13 +113,13 @@ impl User {
 // === impl Terms ===
 
 impl Terms {
-    /// The longest time without a leader.
-    pub(crate) fn leaderless(&self) -> Duration {
+    /// The longest time without a leader after the first one, until everybody was told to stop.
+    pub(crate) fn leaderless(&self, stopped: At) -> Duration {
         let mut led = self.led.lock().clone();
         led.sort_by_key(|it| it.from);
-        let gaps = led
-            .windows(2)
-            .map(|pair| pair[1].from.saturating_sub(pair[0].until));
+        let next = led.iter().skip(1).map(|it| it.from).chain([stopped]);
+        let gaps = led.iter().zip(next);
+        let gaps = gaps.map(|(it, next)| next.saturating_sub(it.until));
         gaps.max().unwrap_or_default()
     }
 
@@ -185,6 +185,18 @@ mod tests {
 
     fn leader(term: u64, revision: u64) -> Seen {
         Seen::Leader { term, revision }
+    }
+
+    #[test]
+    fn the_time_without_a_leader_ends_with_the_run_at_the_latest() {
+        let terms = Terms::default();
+        let leaderless = |stopped: u64| terms.leaderless(Duration::from_secs(stopped)).as_secs();
+        assert_eq!(leaderless(9), 0);
+        for (term, [from, until]) in [(2, [5, 6]), (1, [1, 3])] {
+            let [from, until] = [from, until].map(Duration::from_secs);
+            terms.led.lock().push(Led { term, from, until });
+        }
+        assert_eq!([5, 7, 9].map(leaderless), [2, 2, 3]);
     }
 
     #[test]

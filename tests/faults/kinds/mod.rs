@@ -2,6 +2,7 @@
 //! they do and are answered is kept as lines; `tests/porcupine` judges it.
 
 mod election;
+mod idle;
 mod latch;
 mod locks;
 mod semaphore;
@@ -9,5 +10,6 @@ mod user;
 
 pub(crate) use self::{
     election::Terms,
-    user::{User, prepare, uses},
+    idle::{count, idle},
+    user::{User, WAIT, prepare, uses},
 };

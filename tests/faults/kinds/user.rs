@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long an acquire waits at most.
-pub(super) const WAIT: Duration = Duration::from_secs(3);
+pub(crate) const WAIT: Duration = Duration::from_secs(3);
 
 /// After something failed.
 const PAUSE: Duration = Duration::from_millis(50);

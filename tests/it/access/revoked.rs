@@ -6,6 +6,13 @@ use lockkeeper_access::{Access, Config, Port, Right};
 use lockkeeper_api::pb::{
     self, lock_admin_service_client::LockAdminServiceClient, lock_service_client::LockServiceClient,
 };
+use lockkeeper_facades::{
+    Facades,
+    etcd::{
+        etcdserverpb::{LeaseGrantRequest, lease_client::LeaseClient},
+        v3lockpb::{LockRequest, lock_client::LockClient},
+    },
+};
 use tempfile::TempDir;
 use tonic::{Code, Request, Status, Streaming};
 
@@ -42,6 +49,10 @@ impl Tokens {
         let access = Access::new(config, port).unwrap();
         let world = World::with(&Options {
             access: access.clone(),
+            facades: Facades {
+                etcd: true,
+                ..Facades::default()
+            },
             ..Options::default()
         });
         Self {
@@ -123,4 +134,34 @@ async fn waits_and_watches_of_a_token_that_is_removed_end() {
     ));
     let event = watches.remove(0).message().await.unwrap();
     assert!(event.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_before_it_answers_ends_with_its_token() {
+    let tokens = Tokens::new();
+    let channel = tokens.world.client(0).await.channel();
+    let take = pb::TryAcquireRequest {
+        lease: Some(secs(3600).try_into().unwrap()),
+        ..crate::support::client::try_request("a", "holder")
+    };
+    let mut holder = LockServiceClient::new(channel.clone());
+    holder.try_acquire(shown(BOB, take)).await.unwrap();
+    let mut leases = LeaseClient::new(channel.clone());
+    let lease = LeaseGrantRequest { ttl: 3600, id: 0 };
+    let lease = leases.lease_grant(shown(ALICE, lease)).await.unwrap();
+    let lock = LockRequest {
+        name: "a".into(),
+        lease: lease.into_inner().id,
+    };
+    let mut locks = LockClient::new(channel);
+    let revoked = async {
+        tokens.world.until_waiting(0, 1).await;
+        tokens.revoke();
+    };
+    let waiting = tokio::time::timeout(Duration::from_secs(60), locks.lock(shown(ALICE, lock)));
+    let (locked, ()) = tokio::join!(waiting, revoked);
+    let refused = locked.expect("it goes on").unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused:?}");
+    assert_eq!(reason(&refused), "UNAUTHENTICATED");
+    tokens.world.until_waiting(0, 0).await;
 }

@@ -4,6 +4,8 @@ use lockkeeper_access::{Quotas, Right};
 use lockkeeper_api::pb::{
     self, LostReason, lock_admin_service_client::LockAdminServiceClient, session_response::Response,
 };
+use lockkeeper_coordinator::{Reason, SessionsOf};
+use tokio::time::Instant;
 use tonic::{Code, Status, transport::Channel};
 
 use super::admin;
@@ -12,7 +14,7 @@ use crate::{
     support::{
         Options, World,
         client::{Session, expect_status},
-        reason,
+        reason, secs,
     },
 };
 
@@ -142,4 +144,30 @@ async fn an_admin_of_a_prefix_ends_sessions_that_hold_nothing_else() {
     // Who still has credentials begins anew.
     let mut again = alice.open().await;
     assert_eq!(again.acquire("a/1").await.hold_count, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_session_goes_on_while_the_store_answers_for_another() {
+    let (faults, world, mut client) = World::faulty_with_client().await;
+    let mut sessions = Vec::new();
+    for name in ["a", "b", "c"] {
+        let mut session = client.open().await;
+        session.acquire(name).await;
+        sessions.push(session);
+    }
+    let coordinator = world.coordinator(0);
+    let meant = coordinator.sessions_of(&SessionsOf::Identity(String::new()));
+    let reason = Reason::parse("it hangs").unwrap();
+    faults.freeze();
+    let begun = Instant::now();
+    let told = async {
+        for session in sessions {
+            expect_end(session).await;
+        }
+        assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+        faults.thaw();
+    };
+    let (ended, ()) = tokio::join!(coordinator.end_sessions(meant, &reason), told);
+    assert_eq!((ended.sessions, ended.grants), (3, 3));
+    world.expect_nothing_left(&["a", "b", "c"]).await;
 }

@@ -116,6 +116,10 @@ async fn a_lock_that_is_taken_away_is_told() {
     assert!(after <= secs(11), "{after:?}");
     assert_eq!(guard.valid_for(), secs(0));
     assert!(guard.loss().unwrap().is_lost());
+    // The owner's next grant is not this guard's to renew.
+    let next = acquire(&session, "a").await;
+    assert!(guard.renew(None).await.unwrap_err().is_lost());
+    next.release().await.unwrap();
     let refused = guard.release().await.unwrap_err();
     assert!(
         matches!(&refused, Error::Lost { name, reason: LostReason::Expired, .. } if name == "a"),
@@ -152,7 +156,7 @@ async fn what_an_operator_says_who_takes_a_lock_away_is_told() {
     assert_eq!(detail, "host 7 has burned down");
     assert_eq!(
         refused.to_string(),
-        "a: lost, an operator took it away: host 7 has burned down"
+        "a: lost, an operator force-released it: host 7 has burned down"
     );
 }
 

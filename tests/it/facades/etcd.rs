@@ -20,10 +20,13 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Code, Status, Streaming};
 
-use crate::support::{
-    Options, World,
-    client::{Client, expect_status},
-    eventually, millis, reason, secs,
+use crate::{
+    admin::{admin, force},
+    support::{
+        Options, World,
+        client::{Client, expect_status},
+        eventually, millis, reason, secs,
+    },
 };
 
 pub(super) const NO_LEASE: &str = "etcdserver: requested lease not found";
@@ -195,6 +198,30 @@ async fn a_lease_that_is_not_kept_alive_loses_its_locks() {
     let shown = etcd.time_to_live(lease).await;
     assert_eq!((shown.ttl, shown.keys.len()), (-1, 0));
     assert!(etcd.leases().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_loses_a_lock_ends() {
+    let (world, client, mut etcd) = world().await;
+    let lease = etcd.grant(60).await;
+    etcd.lock("a", lease).await.unwrap();
+    etcd.lock("b", lease).await.unwrap();
+    let mut keeping = etcd.keep_alive().await;
+    assert_eq!(keeping.ask(lease).await.unwrap(), 60);
+    force(&mut admin(&client), "a", "why").await.unwrap();
+    world.expect_nothing_left(&["a", "b"]).await;
+    assert_eq!(keeping.ask(lease).await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keepalives_end_with_a_drain() {
+    let (world, _client, mut etcd) = world().await;
+    let lease = etcd.grant(60).await;
+    let mut keeping = etcd.keep_alive().await;
+    assert_eq!(keeping.ask(lease).await.unwrap(), 60);
+    world.coordinator(0).drain(secs(1)).await;
+    let ended = keeping.answers.message().await.unwrap_err();
+    expect_status(&ended, Code::Unavailable, "DRAINING");
 }
 
 #[tokio::test(start_paused = true)]

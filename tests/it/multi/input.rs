@@ -19,7 +19,10 @@ async fn locks_are_checked() {
     };
     let cases: [(Vec<pb::LockSpec>, &str); 8] = [
         (Vec::new(), "must not be empty"),
-        (specs(&many), "must not be more than 1000, are 10000"),
+        (
+            specs(&many),
+            "must have at most 1000 entries, but has 10000",
+        ),
         (specs(&["a", "b", "a:read"]), "`a` is named in two modes"),
         (specs(&["a:write", "a:read"]), "`a` is named in two modes"),
         (specs(&["a", "a:fair"]), "`a` is named in two modes"),

@@ -95,6 +95,7 @@ const ROWS: &[Row] = &[
          walk / => lock=Lock
          inspect => x=1 T2 400s
          release x 300s
+         heard => 0
          HLEN lock => 1
          HEXISTS lock lockkeeper_least:x => 1
          acquire y 300s => busy 200s",

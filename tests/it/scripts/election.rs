@@ -93,6 +93,26 @@ const ROWS: &[Row] = &[
          leader => T1 r0 x one 300s",
     ),
     (
+        "nobody leads while the lock's delay runs",
+        "acquire x 300s mode=fair delay=200s
+         proclaim x one
+         heard => 1
+         leader => T1 r0 x one 300s
+         PEXPIRE lock 100000
+         leader => nobody
+         proclaim x two => Expired",
+    ),
+    (
+        "a record that loses its end with the counter",
+        "acquire x 100s mode=fair
+         proclaim x one
+         heard => 1
+         retention 0s
+         proclaim x two
+         heard => 1
+         PTTL election => -1",
+    ),
+    (
         "a record without an end, as the counter",
         "retention 0s
          acquire x 100s mode=fair

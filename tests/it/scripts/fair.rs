@@ -148,6 +148,28 @@ const ROWS: &[Row] = &[
          inspect => a=1 T1 300s queue x,y of 2",
     ),
     (
+        "one that nobody vouched for in time comes back as the last",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         LPOP queue
+         ZREM deadlines x
+         ZADD vouched 1 x
+         acquire y 100s mode=fair waits
+         vouch x => 300s, places 0
+         acquire x 100s mode=fair waits => busy 300s place 2",
+    ),
+    (
+        "who leaves a queue to waiters of another program leaves it without an end",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         RPUSH queue j
+         ZADD deadlines 9000000000000 j
+         PTTL queue => 700s
+         leave x mode=fair
+         PTTL queue => -1
+         PTTL deadlines => -1",
+    ),
+    (
         "one that waits twice comes back once",
         "acquire a 300s mode=fair
          acquire x 100s mode=fair waits

@@ -69,8 +69,8 @@ const FORCED: &[Row] = &[
          acquire y 100s mode=read
          force why => x=2(Read 100s) y=1(Read 100s) 0 none
          heard => 1
-         state => forced{token=0 reason=why}/600s
-         acquire z 100s mode=write => granted 1 T1 100s",
+         state => counter=T1/1000s forced{token=0 reason=why}/600s
+         acquire z 100s mode=write => granted 1 T2 100s",
     ),
     (
         "a writer that reads as well",
@@ -144,7 +144,7 @@ const FORCED: &[Row] = &[
          acquire y 300s mode=fair waits => granted 1 T2 300s",
     ),
     (
-        "all readers have to acknowledge, and a writer that reads does so once",
+        "all readers have to acknowledge, and a writer that reads does so for each of its holds",
         "acquire x 300s mode=read
          acquire y 300s mode=read
          force why 100s => x=1(Read 300s) y=1(Read 300s) 0 none
@@ -158,6 +158,7 @@ const FORCED: &[Row] = &[
          acquire x 300s mode=read
          force why 100s => x=1(Write 300s) x=1(Read 300s) T1 none
          heard => 1
+         acknowledge x mode=read => closed
          acknowledge x mode=write => open
          heard => 1
          acquire z 300s => granted 1 T2 300s",
@@ -179,7 +180,7 @@ const FORCED: &[Row] = &[
     (
         "who was asked to yield loses it, and the record says so",
         "acquire x 300s => granted 1 T1 300s
-         preempt 1 why 100s => x=1 T1 none
+         preempt 1 x why 100s => x=1 T1 none
          heard => 0
          forced => T1 preempted why 100s
          acquire y 300s => busy 100s
@@ -195,11 +196,32 @@ const FORCED: &[Row] = &[
         "acquire x 300s => granted 1 T1 300s
          release x 300s
          heard => 0
-         preempt 1 why 100s => free
+         preempt 1 x why 100s => free
          acquire y 300s => granted 1 T2 300s
-         preempt 1 why 100s => free
+         preempt 1 x why 100s => free
          forced => never
          inspect => y=1 T2 300s",
+    ),
+    (
+        "nor is a later one with the same token, of a reader or of an owner in Redisson",
+        "acquire x 300s mode=read => granted 1 0 300s
+         release x 300s mode=read
+         heard => 0
+         acquire y 300s mode=read => granted 1 0 300s
+         preempt 0 x why 100s => free
+         acquire x 300s mode=read => granted 1 0 300s
+         preempt 0 x why 100s => free
+         preempt 0 x,y why 100s => y=1(Read 300s) x=1(Read 300s) 0 none
+         heard => 1",
+    ),
+    (
+        "an owner in Redisson that came later keeps its lock",
+        "acquire x 300s => granted 1 T1 300s
+         release x 300s
+         heard => 0
+         HSET lock 8f14e45f-ceea-467f-a8a1-0b1c2d3e4f50:47 1
+         PEXPIRE lock 300000
+         preempt 1 x why 100s => free",
     ),
     (
         "messages to coordinators of holders say which holders were reached",

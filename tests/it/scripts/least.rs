@@ -14,7 +14,7 @@ const ROWS: &[Row] = &[
          inspect => x=1 T1 300s
          walk / => lock=Lock
          release x 300s
-         heard =>
+         heard => 0
          HEXISTS lock x => 0
          HEXISTS lock lockkeeper_least:x => 1
          acquire y 300s => busy 200s
@@ -27,7 +27,7 @@ const ROWS: &[Row] = &[
         "acquire x 300s mode=fair least=200s => granted 1 T1 300s
          acquire y 300s mode=fair waits => busy 300s place 1
          release x 300s mode=fair
-         heard =>
+         heard => 0:y
          acquire y 300s mode=fair waits => busy 200s place 1",
     ),
     (
@@ -37,13 +37,14 @@ const ROWS: &[Row] = &[
          release x 300s
          inspect => x=1 T1 300s
          release x 300s
+         heard => 0
          acquire y 300s => busy 200s",
     ),
     (
         "the end of a session is a release",
         "acquire x 300s least=200s => granted 1 T1 300s
          lower x 0 serial=1800000000000000 => true
-         heard =>
+         heard => 0
          acquire y 300s => busy 200s",
     ),
     (
@@ -61,6 +62,7 @@ const ROWS: &[Row] = &[
         "acquire x 300s least=200s note=why => granted 1 T1 300s
          acquire y 300s => busy 300s \"why\"
          release x 300s noted
+         heard => 0
          acquire y 300s => busy 200s",
     ),
     (
@@ -79,6 +81,7 @@ const ROWS: &[Row] = &[
          heard => 0
          acquire y 300s least=200s => granted 1 T2 300s
          release y 300s
+         heard => 0
          force why 100s => lockkeeper_least:y=1 T2 none
          heard => 0
          acquire z 300s => granted 1 T3 300s",

@@ -6,16 +6,16 @@ use bytes::Bytes;
 use lockkeeper_store::{
     host::Value,
     script::{
-        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, HandOver, Hold, Inspected,
-        Mode, Renewals, Scripts, ToHolders, WalkCursor, keys,
+        Acquired, Asked, Attempt, CallError, Config, Forced, HandOver, Hold, Inspected, Mode,
+        Renewals, Scripts, ToHolders, WalkCursor, keys,
     },
 };
 
 use super::{
     election::Elections,
     lock_words::{
-        LOCKS, SESSION, WORDS, hold_of, in_session, mode, mode_of, name_of, note, note_shown,
-        refusal, released, renewal, vouched_for,
+        LOCKS, SESSION, WORDS, forced_record, hold_of, in_session, mode, mode_of, name_of, note,
+        note_shown, refusal, released, renewal, vouched_for,
     },
     mask::{Mask, SEEDED},
     multi,
@@ -215,9 +215,13 @@ impl Locks {
                 let forced = scripts.force_release(on, reason, grace, None, 3).await;
                 forced.map(|forced| self.forced(forced.as_ref()))
             }
-            ["preempt", place, reason, grace] => {
-                let token = self.mask.token(place.parse().unwrap());
-                let forced = scripts.force_release(on, reason, time(grace), Some(token), 3);
+            ["preempt", place, holders, reason, grace] => {
+                let holders: Vec<String> = holders.split(',').map(str::to_owned).collect();
+                let place = place.parse().unwrap();
+                let token = if place > 0 { self.mask.token(place) } else { 0 };
+                let holders = &holders;
+                let asked = Some(Asked { token, holders });
+                let forced = scripts.force_release(on, reason, time(grace), asked, 3);
                 forced.await.map(|forced| self.forced(forced.as_ref()))
             }
             ["acknowledge", owner, ref rest @ ..] => {
@@ -225,27 +229,10 @@ impl Locks {
                 let open = scripts.acknowledge_forced(Hold::new(on, mode, owner)).await;
                 open.map(|open| if open { "open" } else { "closed" }.to_owned())
             }
-            ["forced"] => scripts.forced(on).await.map(|record| match record {
-                Some(ForcedRecord {
-                    token,
-                    reason,
-                    grace,
-                    preempted,
-                }) => {
-                    let token = self.mask.number(token.try_into().unwrap());
-                    let reason = if preempted {
-                        format!("preempted {reason}")
-                    } else {
-                        reason
-                    };
-                    if grace.is_zero() {
-                        format!("{token} {reason}")
-                    } else {
-                        format!("{token} {reason} {}", rounded(grace))
-                    }
-                }
-                None => "never".to_owned(),
-            }),
+            ["forced"] => {
+                let record = scripts.forced(on).await;
+                record.map(|record| forced_record(&mut self.mask, record))
+            }
             ["walk", prefix] => {
                 let prefix = prefix.trim_matches('/');
                 walk(scripts, prefix).await

@@ -3,10 +3,13 @@
 use std::{borrow::Cow, fmt::Write as _};
 
 use lockkeeper_store::script::{
-    Hold, Mode, Note, QueuePositions, Refusal, Released, Renewal, keys,
+    ForcedRecord, Hold, Mode, Note, QueuePositions, Refusal, Released, Renewal, keys,
 };
 
-use super::story::{option, rounded, time};
+use super::{
+    mask::Mask,
+    story::{option, rounded, time},
+};
 
 /// What the words of a story stand for: names that share a slot.
 pub(super) const LOCKS: [&str; 4] = ["lock", "{lock}2", "{lock}3", "{lock}4"];
@@ -120,4 +123,24 @@ pub(super) fn in_session(word: &str) -> Cow<'_, str> {
 pub(super) fn name_of(word: &str) -> &'static str {
     let at = WORDS.iter().position(|it| *it == word);
     LOCKS[at.unwrap_or_else(|| panic!("no such lock: {word}"))]
+}
+
+/// What is kept of a release by force.
+pub(super) fn forced_record(mask: &mut Mask, record: Option<ForcedRecord>) -> String {
+    let Some(record) = record else {
+        return "never".to_owned();
+    };
+    let ForcedRecord {
+        token,
+        reason,
+        grace,
+        preempted,
+    } = record;
+    let token = mask.number(token.try_into().unwrap());
+    let preempted = if preempted { "preempted " } else { "" };
+    if grace.is_zero() {
+        format!("{token} {preempted}{reason}")
+    } else {
+        format!("{token} {preempted}{reason} {}", rounded(grace))
+    }
 }

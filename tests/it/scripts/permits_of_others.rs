@@ -60,6 +60,16 @@ async fn numbers_of_other_programs_are_left_alone() {
             scripts.inspect_semaphore("pool", 10).await.unwrap().total,
             5
         );
+
+        let ttl = Some(secs(100));
+        scripts.set_count("gate", 1, ttl, None).await.unwrap();
+        let kind = keys::kind("gate").to_bytes();
+        let kind = str::from_utf8(&kind).unwrap();
+        let left = store.command(&["PTTL", kind]).await;
+        assert!(
+            matches!(left, Value::Int(1..=100_000)),
+            "{host:?}: {left:?}"
+        );
     }
 }
 

@@ -103,3 +103,15 @@ async fn metrics_can_require_a_token() {
             .starts_with("http/1.1 200")
     );
 }
+
+#[tokio::test]
+async fn a_query_that_is_wrong_is_answered_in_json() {
+    let settings = Settings::on("embedded:").with("admin.listen", "127.0.0.1:0");
+    let coordinator = Coordinator::start(&settings).await;
+    let admin = coordinator.admin_address().await;
+    for path in ["locks?pageSize=x", "sessions?pageSize=x", "events?fleet=x"] {
+        let (head, shown) = get(admin, &format!("/api/v1/{path}"), "*/*").await;
+        assert!(head.starts_with("http/1.1 400"), "{path}: {head}");
+        assert!(shown.contains(r#""reason":"INVALID""#), "{path}: {shown}");
+    }
+}

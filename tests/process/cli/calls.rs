@@ -63,7 +63,7 @@ fn wait_says_when_a_lock_is_free() {
     fake.set(|it| it.is_busy = true);
     let output = ask(&fake, &["wait", "orders"]);
     assert_code(&output, 1);
-    let ended = "not free orders: the wait ran out, the holder's lease ends in 12s\n";
+    let ended = "not free orders: the wait timed out, the holder's lease ends in 12s\n";
     assert_eq!(stdout(&output), ended);
 }
 
@@ -235,7 +235,7 @@ fn several_locks_are_asked_for_at_once() {
     fake.set(|it| it.is_busy = true);
     let output = ask(&fake, &["acquire-all", "a", "b"]);
     assert_code(&output, 1);
-    let refused = "not granted a, b: the wait ran out, the holder's lease ends in 12s\n";
+    let refused = "not granted a, b: the wait timed out, the holder's lease ends in 12s\n";
     assert_eq!(stdout(&output), refused);
     let (code, refused) = json(&["try-acquire-all", "a", "b"]);
     assert_eq!((code, &refused["busyName"]), (1, &"a".into()));

@@ -54,7 +54,7 @@ fn the_current_context_is_used_if_nothing_else_is_named() {
     assert_code(&ask(&place, &["context", "delete", "gone"]), 0);
     let unknown = ask(&place, &["context", "use", "gone"]);
     assert_code(&unknown, 64);
-    let told = "lockkeeper: no context is called gone; there are: local\n";
+    let told = "lockkeeper: there is no context gone; the contexts are: local\n";
     assert_eq!(stderr(&unknown), told);
     let unknown = ask(&place, &["describe", "orders", "--context", "gone"]);
     assert_eq!(

@@ -78,16 +78,16 @@ async fn a_refusal_says_what_to_do() {
     scene
         .expect(&["latch", "wait", "downloads"], 64, wrong)
         .await;
-    let unset = "SEMAPHORE_NOT_FOUND: the semaphore has no number of permits yet; \
-                 `lockkeeper semaphore set NAME PERMITS` creates it";
+    let unset = "SEMAPHORE_NOT_FOUND: the semaphore does not exist: its number of permits was \
+                 never set; `lockkeeper semaphore set NAME PERMITS` creates it";
     scene
         .expect(&["run", "x", "--permits", "1", "--", "true"], 64, unset)
         .await;
 
     scene.ask(&["try-acquire", "b", "--owner", "o"]).await;
     scene.ask(&["release", "b", "--owner", "o"]).await;
-    let over = "NOT_OWNER: not the owner: its lease has expired, it was released, or it never \
-                held it (state=expired)";
+    let over = "NOT_OWNER: not the owner: the grant has expired or was released, or never \
+                existed (state=expired)";
     scene
         .expect(&["release", "b", "--owner", "nobody"], 1, over)
         .await;

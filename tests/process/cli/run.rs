@@ -76,7 +76,7 @@ fn run_stops_the_command_when_the_lock_is_lost() {
     assert_code(&output, 76);
     assert!(place.has("stopped"));
     assert!(
-        stderr(&output).contains("lost the lock orders: its lease ran out"),
+        stderr(&output).contains("lost the lock orders: its lease ended"),
         "{output:?}"
     );
 }

@@ -175,7 +175,17 @@ async fn pages_of_other_sites_are_refused() {
     let foreign = ["-H", "origin: http://evil.example"];
     let answer = call_with(&coordinator, "TryAcquire", r#"{"name": "a"}"#, &foreign).await;
     answer.expect_error(403, "permission_denied", "ANOTHER_SITE");
-    let own = ["-H", "origin: http://localhost"];
+    let another_port = ["-H", "origin: http://127.0.0.1:1"];
+    let answer = call_with(
+        &coordinator,
+        "TryAcquire",
+        r#"{"name": "a"}"#,
+        &another_port,
+    )
+    .await;
+    answer.expect_error(403, "permission_denied", "ANOTHER_SITE");
+    let own = format!("origin: http://{}", coordinator.address());
+    let own = ["-H", &own];
     let answer = call_with(&coordinator, "TryAcquire", r#"{"name": "a"}"#, &own).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     // A browser asks first whether it may send JSON elsewhere.

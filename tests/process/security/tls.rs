@@ -146,7 +146,7 @@ async fn a_new_certificate_is_for_new_connections_and_open_streams_live() {
     eventually("the broken files are noticed", || async {
         coordinator
             .log()
-            .contains("what was read before stays in force")
+            .contains("the previous content stays in force")
     })
     .await;
     assert!(authority.connect(&coordinator, None).await.is_ok());

@@ -34,7 +34,7 @@ async fn a_token_lets_in_and_the_file_is_read_again_when_it_changes() {
     eventually("the broken file is noticed", || async {
         coordinator
             .log()
-            .contains("what was read before stays in force")
+            .contains("the previous content stays in force")
     })
     .await;
     assert_eq!(refused(Some(OLD)).await, None);

@@ -26,8 +26,8 @@ pub(super) const PREEMPTION_HOLES: [Hole; 4] = [
     Hole {
         name: "a preemption takes the lock from whoever has it",
         scripts: &[&LOCK_FORCE],
-        taken: "(ARGV[10] and token > tonumber(ARGV[10]))",
-        put: "false",
+        taken: "tonumber(ARGV[10] or nil)",
+        put: "nil",
     },
 ];
 

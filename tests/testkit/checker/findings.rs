@@ -43,6 +43,8 @@ pub struct Findings {
     pub failed: usize,
     /// Grants that were told as lost, but for those that were being given back.
     pub lost: usize,
+    /// Releases of what was still held that were refused as if it were not.
+    pub refused: Vec<String>,
     /// Pairs of holders that relied on a lock at once.
     pub violations: Vec<String>,
     /// The same, for so short a time that the notice may have been under way.
@@ -82,6 +84,7 @@ pub fn check(events: &[Event], bounds: &Bounds) -> Findings {
         grants: holds.iter().filter(|it| it.granted.is_some()).count(),
         failed: events.iter().filter(|it| it.what == What::Failed).count(),
         lost: holds.iter().filter(|it| it.is_lost).count(),
+        refused: refused(&holds, bounds),
         stuck: stuck(&holds, bounds),
         ..Findings::default()
     };
@@ -148,6 +151,19 @@ fn tokens(holds: &[Hold], findings: &mut Findings) {
         };
         findings.tokens.extend(shrunk.map(text));
     }
+}
+
+/// Who has a lock can give it back. A renewal leaves more than a third of a lease, so a grant that
+/// is not at risk has not ended by then.
+fn refused(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
+    let early = |hold: &&Hold| hold.refused.is_some_and(|after| after < bounds.lease / 3);
+    let text = |hold: &Hold| {
+        format!(
+            "lock {}: {} could not give back what it had",
+            hold.name, hold.attempt
+        )
+    };
+    holds.iter().filter(early).map(text).collect()
 }
 
 /// A lock that nobody has, and that somebody waits for, is granted in time once the store can be

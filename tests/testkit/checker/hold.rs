@@ -23,6 +23,10 @@ pub(super) struct Hold {
     risk: Option<At>,
     /// The holder does nothing under the lock any more.
     is_done: bool,
+    /// When the release was sent, if nothing spoke against the grant by then.
+    returned: Option<At>,
+    /// How long after that it was refused, if nothing spoke against the grant meanwhile.
+    pub(super) refused: Option<At>,
     pub(super) is_lost: bool,
 }
 
@@ -41,6 +45,8 @@ pub(super) fn holds(events: &[Event], bounds: &Bounds) -> Vec<Hold> {
             since: None,
             risk: None,
             is_done: false,
+            returned: None,
+            refused: None,
             is_lost: false,
         });
         hold.follow(event);
@@ -85,10 +91,16 @@ impl Hold {
             What::Lost | What::Refused => {
                 self.relies_until(at);
                 self.is_lost |= event.what == What::Lost && !self.is_done;
+                if event.what == What::Refused && self.told.is_none() && self.risk.is_none() {
+                    self.refused = self.returned.map(|sent| at.saturating_sub(sent));
+                }
                 self.told.get_or_insert(at);
                 self.ended.get_or_insert(at);
             }
             What::ReleaseSent => {
+                if self.since.is_some() && self.risk.is_none() {
+                    self.returned = Some(at);
+                }
                 self.relies_until(at);
                 self.is_done = true;
             }

@@ -250,6 +250,29 @@ fn a_refused_release_has_told_the_holder() {
 }
 
 #[test]
+fn a_release_of_what_is_held_is_not_refused() {
+    let refused = |before: &[(u64, What)], after: &[(u64, What)], at: u64| {
+        let mut lines = vec![(0, 1, What::Asked), (10, 1, granted(5))];
+        lines.extend(before.iter().map(|&(at, what)| (at, 1, what)));
+        lines.push((500, 1, What::ReleaseSent));
+        lines.extend(after.iter().map(|&(at, what)| (at, 1, what)));
+        lines.push((at, 1, What::Refused));
+        checked(&lines).refused.len()
+    };
+    assert_eq!(refused(&[], &[], 510), 1);
+    let back = [(100, What::AtRisk(SECOND)), (200, What::Recovered)];
+    assert_eq!(refused(&back, &[], 510), 1);
+    // It may have ended by then.
+    assert_eq!(refused(&[], &[], 3000), 0);
+    assert_eq!(refused(&back[..1], &[], 510), 0);
+    assert_eq!(refused(&[(100, What::Lost)], &[], 510), 0);
+    assert_eq!(refused(&[], &[(505, What::Lost)], 510), 0);
+    // Another coordinator may have done it.
+    let broke = [(505, What::Broke(Duration::ZERO)), (507, What::Resumed)];
+    assert_eq!(refused(&[], &broke, 510), 0);
+}
+
+#[test]
 fn what_was_being_given_back_is_not_lost() {
     let lost = |releases: u64, loses: u64| {
         let mut lines = [

@@ -1,7 +1,7 @@
 //! `deploy/systemd/`: the unit starts what there is, gives it time to stop, and leaves it no
 //! privilege.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs};
 
 use tempfile::TempDir;
 
@@ -10,9 +10,12 @@ use crate::expect_none;
 
 const PATH: &str = "deploy/systemd/lockkeeper.service";
 
+/// Where the service reads its settings.
+const FOLDER: &str = "/etc/lockkeeper";
+
 /// What a service that needs nothing but the network goes without.
 const HARDENED: [&str; 15] = [
-    "DynamicUser=yes",
+    "User=lockkeeper",
     "NoNewPrivileges=yes",
     "CapabilityBoundingSet=",
     "ProtectSystem=strict",
@@ -46,29 +49,29 @@ fn problems(unit: &str) -> Vec<String> {
             problems.push(format!("{line} is missing"));
         }
     }
-    if value(unit, "PrivateUsers").is_some() {
-        problems.push("cannot tell the users of its socket apart".to_owned());
+    let harms = [
+        ("PrivateUsers", "cannot tell the users of its socket apart"),
+        ("ProcSubset", "does not see the memory of the machine"),
+        // Copies, made at the start.
+        ("LoadCredential", "does not see that its files change"),
+        ("DynamicUser", "has no group that may read its files"),
+    ];
+    let harms = harms.iter().filter(|(key, _)| value(unit, key).is_some());
+    problems.extend(harms.map(|(_, harm)| (*harm).to_owned()));
+    let service = unit.find("[Service]").unwrap_or_default();
+    if value(&unit[..service], "StartLimitIntervalSec") != Some("0") {
+        problems.push("is given up after some starts".to_owned());
     }
     if value(unit, "Type") != Some("notify") {
         problems.push("does not wait until it serves".to_owned());
     }
-    let loaded: Vec<_> = unit
-        .lines()
-        .filter_map(|line| line.strip_prefix("LoadCredential="))
-        .filter_map(|it| it.split_once(':'))
-        .map(|(name, _)| name)
-        .collect();
-    // Credentials, in a folder of this machine.
+    // Its files, in a folder of this machine.
     let folder = TempDir::new().unwrap();
-    for name in &loaded {
-        let contents = if Path::new(name).extension() == Some("toml".as_ref()) {
-            text("deploy/config.example.toml")
-        } else {
-            "0123456789abcdef".repeat(2)
-        };
-        fs::write(folder.path().join(name), contents).unwrap();
-    }
-    let there = |text: &str| text.replace("%d", folder.path().to_str().unwrap());
+    let example = text("deploy/config.example.toml");
+    fs::write(folder.path().join("config.toml"), example).unwrap();
+    let secret = "0123456789abcdef".repeat(2);
+    fs::write(folder.path().join("session-secret"), secret).unwrap();
+    let there = |text: &str| text.replace(FOLDER, folder.path().to_str().unwrap());
     let start = value(unit, "ExecStart").unwrap_or_default();
     let mut words = start.split_whitespace().map(there);
     if words.next().as_deref() != Some("/usr/local/bin/lockkeeper") {
@@ -102,9 +105,19 @@ fn a_broken_unit_is_found() {
     };
     expect_problem(&broken("ProtectHome=yes\n", ""), "ProtectHome");
     expect_problem(&broken("PrivateTmp", "PrivateUsers"), "users of its socket");
+    expect_problem(
+        &broken("KeyringMode=private", "ProcSubset=pid"),
+        "memory of the machine",
+    );
+    expect_problem(&broken("UMask=0007", "LoadCredential=a:/a"), "files change");
+    expect_problem(
+        &broken("Group=lockkeeper", "DynamicUser=yes"),
+        "may read its files",
+    );
+    expect_problem(&broken("StartLimitIntervalSec=0\n", ""), "given up");
     expect_problem(&broken("Type=notify", "Type=simple"), "until it serves");
     expect_problem(&broken("serve --config", "serve --konfig"), "--konfig");
-    expect_problem(&broken("%d/config.toml", "%d/other.toml"), "other.toml");
+    expect_problem(&broken("/config.toml\n", "/other.toml\n"), "other.toml");
     expect_problem(
         &broken("SESSION__SECRET_FILE", "SESSION__KEY"),
         "session.key",

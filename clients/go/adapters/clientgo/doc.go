@@ -17,5 +17,9 @@
 //   - The record of another leader has its identity, and a lease that is at most a second too long.
 //     The identity is a digest if the coordinator authenticates its callers and the leader has
 //     another identity there, and that of an owner if the lock is not held by an election.
+//     The right `describe` is needed to know it. Without that right, OnNewLeader is not called for
+//     others, and the candidate leads like any other.
 //   - Its RenewTime is when the record was read. AcquireTime and LeaderTransitions are not known.
+//
+// With access rules, a candidate needs the rights `acquire` and `release` for the lock.
 package clientgo

@@ -23,6 +23,8 @@ import (
 const (
 	// describeInterval is how soon a candidate that waits learns of another leader.
 	describeInterval = time.Second
+	// maxDescribeInterval is for one that may not describe the lock: each refusal is audited.
+	maxDescribeInterval = time.Minute
 	// callTimeout limits a call that does not wait.
 	callTimeout = 5 * time.Second
 	// stoppedLeading is what an elector records at the end of each term.
@@ -63,6 +65,18 @@ type wait struct {
 	grant *lockkeeper.Grant
 	err   error
 }
+
+func (w *wait) isDone() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// isOver is whether the candidate has to wait anew.
+func (w *wait) isOver() bool { return w.isDone() && (w.err != nil || w.grant.Err() != nil) }
 
 // New makes the lock of a candidate. Candidates have different identities. The lease is how long
 // the lock outlives a leader that was killed, from its last renewal; it is the LeaseDuration of the
@@ -222,29 +236,32 @@ func (l *Lock) forgetTerm() {
 
 // --- candidates
 
-// await waits as long as the same leader goes on, and returns the record of another.
+// await waits as long as the same leader goes on, and returns the record of another. What decides
+// is the wait: a candidate that may not describe the lock knows no other leader, but can lead.
 func (l *Lock) await(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	it := l.waitFor(ctx)
+	pause := describeInterval
 	for {
-		leader, err := l.leader(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		if leader != nil && l.isNew(leader.HolderIdentity) {
-			return encoded(*leader)
-		}
-		again := time.NewTimer(describeInterval)
-		select {
-		case <-it.done:
-			again.Stop()
+		if it.isDone() {
 			if it.err != nil {
 				return nil, nil, it.err
 			}
 			return nil, nil, apierrors.NewNotFound(resource, l.name)
+		}
+		leader, err := l.leader(ctx)
+		if err == nil && leader != nil && l.isNew(leader.HolderIdentity) {
+			return encoded(*leader)
+		}
+		if err != nil {
+			pause = min(2*pause, maxDescribeInterval)
+		} else {
+			pause = describeInterval
+		}
+		select {
+		case <-it.done:
 		case <-ctx.Done():
-			again.Stop()
 			return nil, nil, context.Cause(ctx)
-		case <-again.C:
+		case <-time.After(pause):
 		}
 	}
 }
@@ -297,12 +314,12 @@ func digest(session string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// waitFor starts the wait for the lock, unless this candidate waits already. It ends with the
-// context, which is that of the elector's search for a leader.
+// waitFor starts the wait for the lock, unless this candidate waits already, or has the lock since.
+// It ends with the context, which is that of the elector's search for a leader.
 func (l *Lock) waitFor(ctx context.Context) *wait {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wait == nil {
+	if l.wait == nil || l.wait.isOver() {
 		l.wait = &wait{done: make(chan struct{})}
 		go l.waits(ctx, l.wait)
 	}
@@ -332,14 +349,9 @@ func (l *Lock) waits(ctx context.Context, it *wait) {
 func (l *Lock) acquired(ctx context.Context) (*lockkeeper.Grant, error) {
 	l.mu.Lock()
 	it := l.wait
-	isOthers := false
-	if it != nil {
-		select {
-		case <-it.done:
-			l.wait = nil
-		default:
-			isOthers = true
-		}
+	isOthers := it != nil && !it.isDone()
+	if !isOthers {
+		l.wait = nil
 	}
 	l.mu.Unlock()
 	switch {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -229,4 +231,81 @@ func TestAnEarlierSessionOfThisIdentityIsAnotherLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	it.leads(t)
+}
+
+const rules = `
+[[access.rules]]
+identity = "candidate"
+allow = ["acquire", "release"]
+
+[[access.rules]]
+identity = "operator"
+allow = ["acquire", "release", "describe"]
+`
+
+func TestWithoutTheRightToDescribeItLeads(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tokens := "candidate 0123456789abcdef0123\noperator 3210fedcba9876543210\n"
+	coordinator := startCoordinator(t, "--config", write("settings.toml", rules),
+		"--set", "auth.token_file="+write("tokens", tokens), "--set", "store.shares_names=true")
+	operator := coordinator.dial(t, lockkeeper.WithToken("3210fedcba9876543210"))
+	it := newCandidate(clientgo.New(coordinator.dial(t,
+		lockkeeper.WithToken("0123456789abcdef0123")), "controller", "first", lease))
+	for range 2 { // It also waits anew after a term.
+		held, err := operator.Lock(t.Context(), "controller")
+		if err != nil {
+			t.Fatal(err)
+		}
+		it.run(t, true)
+		awaitWaiter(t, operator)
+		if err := held.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		it.leads(t)
+		it.stop()
+		receive(t, "it is told", it.stopped)
+		if err := receive(t, "it ends", it.ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestALockThatWasLostBeforeItWasTakenIsWaitedForAnew(t *testing.T) {
+	coordinator := startCoordinator(t)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	lock := clientgo.New(coordinator.dial(t), "controller", "first", lease)
+	if _, _, err := lock.Get(ctx); !apierrors.IsNotFound(err) {
+		t.Fatalf("%v", err)
+	}
+	operator := coordinator.dial(t)
+	forceRelease(t, operator)
+	held, err := operator.Lock(ctx, "controller", lockkeeper.WithOwner("operator"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It sees the operator as soon as it has noticed the loss.
+	record, _, err := lock.Get(ctx)
+	for ; apierrors.IsNotFound(err) && ctx.Err() == nil; record, _, err = lock.Get(ctx) {
+	}
+	if err != nil || record.HolderIdentity != "operator" {
+		t.Fatalf("%v, %v", record, err)
+	}
+	if err := held.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := lock.Get(ctx); !apierrors.IsNotFound(err) {
+		t.Fatalf("%v", err)
+	}
+	mine := resourcelock.LeaderElectionRecord{HolderIdentity: "first"}
+	if err := lock.Create(ctx, mine); err != nil {
+		t.Fatal(err)
+	}
 }

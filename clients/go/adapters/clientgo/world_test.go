@@ -43,13 +43,14 @@ func start(t *testing.T, command *exec.Cmd) *os.Process {
 	return command.Process
 }
 
-func startCoordinator(t *testing.T) *coordinator {
+func startCoordinator(t *testing.T, options ...string) *coordinator {
 	t.Helper()
 	binary := os.Getenv("LOCKKEEPER")
 	if binary == "" {
 		t.Fatal("LOCKKEEPER must name the coordinator's binary")
 	}
-	command := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--set", "log.format=json")
+	serve := []string{"serve", "--listen", "127.0.0.1:0", "--set", "log.format=json"}
+	command := exec.Command(binary, append(serve, options...)...)
 	log, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -71,9 +72,9 @@ func startCoordinator(t *testing.T) *coordinator {
 	return it
 }
 
-func (c *coordinator) dial(t *testing.T) *lockkeeper.Client {
+func (c *coordinator) dial(t *testing.T, options ...lockkeeper.Option) *lockkeeper.Client {
 	t.Helper()
-	client, err := lockkeeper.Dial(t.Context(), []string{c.address})
+	client, err := lockkeeper.Dial(t.Context(), []string{c.address}, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +94,21 @@ func forceRelease(t *testing.T, client *lockkeeper.Client) {
 	if _, err := admin.ForceRelease(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// awaitWaiter returns when somebody waits for the lock.
+func awaitWaiter(t *testing.T, client *lockkeeper.Client) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < limit; {
+		state, err := client.Describe(t.Context(), "controller")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state.Waiters > 0 {
+			return
+		}
+	}
+	t.Fatal("nobody waits")
 }
 
 // candidate is an elector that runs.

@@ -5,8 +5,8 @@ import { createRequire } from "node:module";
 import { describe, test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { LockLostError } from "../../src/index.js";
-import { Redlock } from "../../src/redlock.js";
+import { LockLostError, RefusedError, SessionEndedError } from "../../src/index.js";
+import { ExecutionError, Redlock } from "../../src/redlock.js";
 import type { RedlockAbortSignal } from "../../src/redlock.js";
 import { clientOf, errorOf, forceRelease } from "../clients.js";
 import { afterwards, Coordinator, eventually, startRedis } from "../world.js";
@@ -87,6 +87,16 @@ for (const [name, start] of Object.entries({ redlock: original, "lockkeeper/redl
       await (await waiting).release();
     });
 
+    test("fails with an ExecutionError when its client is closed", async (t) => {
+      const redlock = (await start(t))({ retryCount: 0 });
+      const lock = await redlock.acquire(["a"], 10_000);
+      await redlock.quit();
+      for (const work of [redlock.acquire(["a"], 10_000), lock.extend(10_000), lock.release()]) {
+        const error = await errorOf(work);
+        assert.ok(error instanceof Error && error.name === "ExecutionError", String(error));
+      }
+    });
+
     test("refuses to extend what has expired", async (t) => {
       const redlock = (await start(t))({ retryCount: 0 });
       const lock = await redlock.acquire(["a"], 150);
@@ -137,7 +147,21 @@ describe("lockkeeper/redlock, unlike redlock,", () => {
     });
     const error = await errorOf(using);
     assert.ok(error instanceof Error && error.name === "ExecutionError");
-    assert.match(error.message, /an operator released it: maintenance$/);
+    assert.match(error.message, /an operator force-released it: maintenance$/);
+  });
+
+  test("says why it failed", async (t) => {
+    const coordinator = await Coordinator.start(t);
+    const redlock = new Redlock(clientOf(t, coordinator.url));
+    const seen: unknown[] = [];
+    redlock.on("error", (error) => seen.push(error));
+    const error = await errorOf(redlock.acquire(["{}"], 5_000));
+    assert.ok(error instanceof ExecutionError && error.cause instanceof RefusedError);
+    assert.equal(error.cause.reason, "INVALID_LOCKS");
+    assert.deepEqual(seen, [error.cause]);
+    await redlock.quit();
+    const closed = await errorOf(redlock.acquire(["a"], 5_000));
+    assert.ok(closed instanceof ExecutionError && closed.cause instanceof SessionEndedError);
   });
 
   test("has fencing tokens", async (t) => {

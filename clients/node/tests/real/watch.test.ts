@@ -7,6 +7,7 @@ import {
   MisconfiguredError,
   NotGrantedError,
   RefusedError,
+  SessionEndedError,
   UnreachableError,
 } from "../../src/index.js";
 import type { LockEvent, Lockkeeper } from "../../src/index.js";
@@ -90,6 +91,18 @@ describe("a watch", () => {
     const next = errorOf(events.next());
     controller.abort(new Error("on purpose"));
     assert.equal(((await next) as Error).message, "on purpose");
+  });
+
+  test("ends with its client, also while it looks for a coordinator", async (t) => {
+    const coordinator = await Coordinator.start(t);
+    const client = clientOf(t, coordinator.url);
+    const [events, unread] = [client.watch("a"), client.watch("a")];
+    await Promise.all([events.next(), unread.next()]);
+    const next = errorOf(events.next());
+    await coordinator.end("SIGKILL");
+    await client.close();
+    assert.ok((await next) instanceof SessionEndedError);
+    assert.ok((await errorOf(unread.next())) instanceof SessionEndedError);
   });
 
   test("that cannot begin says why", async (t) => {

@@ -7,26 +7,35 @@ import { describe, test } from "node:test";
 import type { TestContext } from "node:test";
 
 import { Server, ServerCredentials } from "@grpc/grpc-js";
-import type { handleUnaryCall, ServerDuplexStream } from "@grpc/grpc-js";
+import type { handleUnaryCall, ServerDuplexStream, ServerWritableStream } from "@grpc/grpc-js";
 import { context, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import type { Context, ContextManager } from "@opentelemetry/api";
 
 import type { Response } from "../../src/machine/messages.js";
-import { DescribeResponse } from "../../src/proto/lockkeeper/v1/lock.js";
-import type { DescribeRequest } from "../../src/proto/lockkeeper/v1/lock.js";
+import { Calls } from "../../src/calls.js";
+import { Clock } from "../../src/clock.js";
+import { Connector } from "../../src/connector.js";
+import { SessionEndedError, UnreachableError } from "../../src/index.js";
+import { ElectionServiceService } from "../../src/proto/lockkeeper/v1/election_service.js";
+import { DescribeResponse, TryAcquireResponse } from "../../src/proto/lockkeeper/v1/lock.js";
+import type { DescribeRequest, TryAcquireRequest } from "../../src/proto/lockkeeper/v1/lock.js";
 import { LockServiceService } from "../../src/proto/lockkeeper/v1/lock_service.js";
 import type { SessionRequest, SessionResponse } from "../../src/proto/lockkeeper/v1/session.js";
 import { LostReason } from "../../src/proto/lockkeeper/v1/types.js";
 import { clientOf, errorOf } from "../clients.js";
-import { grant, opened } from "../machine/bench.js";
+import { grant, LEASE, opened } from "../machine/bench.js";
 import { afterwards, eventually, freePort } from "../world.js";
 
 type Call = ServerDuplexStream<SessionRequest, SessionResponse>;
 
-/** Starts a coordinator that opens every session, and hands each other frame to a script. */
+/**
+ * Starts a coordinator that opens every session, and hands each other frame to a script. It has
+ * nothing to say to who watches a lock, or waits until one is free.
+ */
 async function scripted(
   t: TestContext,
   script: (frame: SessionRequest, reply: (response: Response, opId?: bigint) => void) => void,
+  { resumes = true } = {},
 ): Promise<{ url: string; authorizations: unknown[]; streams: Call[] }> {
   const server = new Server();
   const authorizations: unknown[] = [];
@@ -40,6 +49,9 @@ async function scripted(
         call.write({ opId, response });
       };
       const { $case } = frame.request ?? {};
+      if ($case === "resume" && !resumes) {
+        return;
+      }
       if ($case === "open" || $case === "resume") {
         reply({ $case: "opened", value: opened() });
       } else if ($case === "close") {
@@ -52,8 +64,20 @@ async function scripted(
   const describe: handleUnaryCall<DescribeRequest, DescribeResponse> = (_, answer) => {
     answer(null, DescribeResponse.create());
   };
-  const { session: stream, describe: look } = LockServiceService;
-  server.addService({ session: stream, describe: look }, { session, describe });
+  const tryAcquire: handleUnaryCall<TryAcquireRequest, TryAcquireResponse> = (call, answer) => {
+    const { name, owner } = call.request;
+    answer(null, TryAcquireResponse.create({ acquired: true, grant: grant(name, { owner }) }));
+  };
+  const silent = (call: ServerWritableStream<unknown, unknown>): void => {
+    call.on("error", () => undefined);
+  };
+  const { session: stream, describe: look, ...others } = LockServiceService;
+  const { tryAcquire: acquire, watchLock, awaitFree } = others;
+  const { observe } = ElectionServiceService;
+  server.addService(
+    { session: stream, describe: look, tryAcquire: acquire, watchLock, awaitFree, observe },
+    { session, describe, tryAcquire, watchLock: silent, awaitFree: silent, observe: silent },
+  );
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) => {
       if (error === null) {
@@ -189,6 +213,76 @@ describe("calls without a session", () => {
     const { calls } = clientOf(t, [closed, url]);
     const found = await Promise.all([calls.describe("a"), calls.describe("b")]);
     assert.deepEqual(found.map((it) => it.holderCount), [0, 0]);
+  });
+});
+
+describe("a grant without a session", () => {
+  test("is not valid for longer because the machine slept", async (t) => {
+    const { url } = await scripted(t, grants);
+    let slept = 0;
+    const clock = new Clock(() => 0, () => slept);
+    const calls = new Calls(new Connector({ endpoints: url }), "", clock);
+    afterwards(t, () => {
+      calls.close();
+    });
+    const lock = await calls.tryAcquire("a");
+    assert.equal(lock?.validFor, LEASE);
+    slept = LEASE / 2;
+    assert.equal(lock.validFor, LEASE / 2);
+    slept = LEASE * 2;
+    assert.equal(lock.validFor, 0);
+  });
+});
+
+describe("the end of a client", () => {
+  test("ends what uses no session, and later calls fail", async (t) => {
+    const { url } = await scripted(t, grants);
+    const client = clientOf(t, url);
+    const waits = [
+      client.calls.awaitFree("a"),
+      client.calls.awaitFree("a", { wait: 60_000, signal: new AbortController().signal }),
+      client.watch("a").next(),
+      client.election("a").observe().next(),
+    ].map(errorOf);
+    await client.calls.describe("a");
+    await client.close();
+    const later = [
+      client.calls.describe("a"),
+      client.describe("a"),
+      client.calls.tryAcquire("a"),
+      client.calls.awaitFree("a"),
+      client.watch("a").next(),
+    ].map(errorOf);
+    for (const error of await Promise.all([...waits, ...later])) {
+      assert.ok(error instanceof SessionEndedError, String(error));
+      assert.equal(error.detail, "the client is closed");
+    }
+  });
+});
+
+describe("a coordinator that does not answer", { concurrency: true }, () => {
+  test("does not keep a question from another connection", async (t) => {
+    const { url, streams } = await scripted(t, grants, { resumes: false });
+    const client = clientOf(t, url);
+    await client.connect();
+    streams[0]?.end();
+    await eventually("it is resumed", () => client.state === "resuming");
+    assert.equal((await client.describe("a")).holderCount, 0);
+  });
+
+  test("does not keep a question that was asked before the stream broke", async (t) => {
+    const { url, streams } = await scripted(t, () => streams[0]?.end(), { resumes: false });
+    const client = clientOf(t, url);
+    await client.connect();
+    const error = await errorOf(client.describe("a"));
+    assert.ok(error instanceof UnreachableError, String(error));
+  });
+
+  test("ends a wait with a limit until a lock is free", async (t) => {
+    const { url } = await scripted(t, grants);
+    const error = await errorOf(clientOf(t, url).calls.awaitFree("a", { wait: 10 }));
+    assert.ok(error instanceof UnreachableError, String(error));
+    assert.match(error.message, /does not answer$/);
   });
 });
 

@@ -66,13 +66,12 @@ class HolderBase(Generic[ClientT, FlagT]):
         """Return what distinguishes the callers."""
         raise NotImplementedError
 
-    def _add(self, held: Held) -> Hashable:
-        """Add what the caller acquired, and return the caller."""
-        me = self._me()
+    def _add(self, held: Held) -> None:
+        """Add what the caller acquired."""
+        held.holder = self._me()
         with self._mutex:
-            self._guards.setdefault(me, []).append(held)
+            self._guards.setdefault(held.holder, []).append(held)
         self._last = held
-        return me
 
     def _owner_of_guard(self) -> Hashable | None:
         """Return the caller, or the only one that holds something."""
@@ -102,6 +101,32 @@ class HolderBase(Generic[ClientT, FlagT]):
         held = self._last if owner is None else self._guards[owner][-1]
         if held is None:
             raise RuntimeError(f"{self.name}: it was never acquired")
+        return held
+
+    def _is_mine(self, held: Held) -> bool:
+        """Return whether the caller acquired it."""
+        return bool(held.holder == self._me())
+
+    def _own(self) -> Held | None:
+        """Return what the caller holds itself: what others hold allows it nothing."""
+        with self._mutex:
+            owner = self._owner_of_guard()
+            held = None if owner is None else self._guards[owner][-1]
+        return held if held and self._is_mine(held) else None
+
+    def _proof(self) -> Held:
+        """Return what the caller holds, or held last, to prove it to others.
+
+        The only open block may have been handed to the caller; see `_leave`.
+        """
+        held = self._own()
+        if held:
+            return held
+        with self._mutex:
+            blocks = list(self._blocks.values())
+            held = blocks[0][-1] if len(blocks) == 1 else self._last
+        if held is None or not (len(blocks) == 1 or self._is_mine(held)):
+            raise RuntimeError(f"{self.name}: the caller has not acquired it")
         return held
 
     # --- blocks
@@ -147,9 +172,12 @@ class HolderBase(Generic[ClientT, FlagT]):
         return self._me() in self._guards
 
     def owned(self) -> bool:
-        """Return whether the caller certainly holds it now, as far as this client knows."""
-        owner = self._owner_of_guard()
-        return owner is not None and self._guards[owner][-1].valid_for > 0
+        """Return whether the caller certainly holds it now, as far as this client knows.
+
+        The caller is a thread or a task; what another one has acquired does not count.
+        """
+        held = self._own()
+        return held is not None and held.valid_for > 0
 
     @property
     def lost(self) -> FlagT:

@@ -106,7 +106,7 @@ class Held:
         #: The newest request to yield.
         self.asked: YieldRequest | None = None
         self.on_yield: Callable[[YieldRequest], None] | None = None
-        #: In the asyncio client, the task that acquired it, and its block.
+        #: The thread or the task that acquired it, and the block of the asyncio client.
         self.holder: Any = None
         self.block: Any = None
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
-from sessions import LIMIT
-from world import grant
+from sessions import LIMIT, in_thread
+from world import grant, permits
 
 import lockkeeper
 from lockkeeper import LockLost, Misconfigured, aio
@@ -23,8 +23,12 @@ class Session:
         self.flag = threading.Event
 
     def acquire(self, acquisition, _=None):
-        name, mode = acquisition.request.name, acquisition.request.mode
-        self.held.append(Held(self, ev.Granted(0, [grant(name, mode=mode)], float("inf"))))
+        name = acquisition.request.name
+        if acquisition.kind.endswith("permits"):
+            got = permits("id", name=name)
+        else:
+            got = grant(name, mode=acquisition.request.mode)
+        self.held.append(Held(self, ev.Granted(0, [got], float("inf"))))
         return self.held[-1]
 
     def release(self, held):
@@ -156,6 +160,42 @@ def test_an_end_without_a_begin_releases_what_its_thread_holds(client, session):
         stack.push(lock)
 
 
+@pytest.mark.parametrize("kind", ["lock", "semaphore"])
+def test_only_the_thread_that_has_acquired_can_prove_it(client, threads, kind):
+    one, two = threads
+    lock = getattr(client, kind)("a")
+    proof = "fencing_token" if kind == "lock" else "permit_ids"
+    one(lock.acquire)
+    assert (one(lock.owned), two(lock.owned)) == (True, False)
+    assert one(lambda: getattr(lock, proof))
+    with pytest.raises(RuntimeError, match="a: the caller has not acquired it"):
+        two(lambda: getattr(lock, proof))
+    assert two(lambda: lock.valid_for) > 0
+    two(lock.release)
+    assert one(lambda: getattr(lock, proof)), "it held it last"
+    with pytest.raises(RuntimeError, match="a: the caller has not acquired it"):
+        two(lambda: getattr(lock, proof))
+
+
+def test_a_thread_is_not_an_earlier_one_with_the_same_number(client):
+    lock = client.lock("a")
+    in_thread(lock.acquire).join(LIMIT)
+    seen = []
+    in_thread(lambda: seen.append(lock.owned())).join(LIMIT)
+    assert seen == [False]
+
+
+def test_a_block_that_goes_on_in_another_thread_has_its_token(client, threads):
+    lock = client.lock("a", "read")
+    one, two = threads
+    one(lock.__enter__)
+    assert two(lambda: lock.fencing_token) == one(lambda: lock.fencing_token)
+    assert not two(lock.owned)
+    lock.__enter__()
+    with pytest.raises(RuntimeError, match="has not acquired it"):
+        two(lambda: lock.fencing_token)
+
+
 def test_a_leadership_is_a_block_too(client, session, threads, monkeypatch):
     monkeypatch.setattr(lockkeeper._sync.election.Leadership, "proclaim", lambda *_: 1)
     leadership = client.election("a").campaign("me")
@@ -232,6 +272,33 @@ async def _cancelled_in_another_task(client, session):
 
 
 @in_tasks
+async def _proves_only_its_own(client, _):
+    lock = client.lock("a")
+
+    async def token():
+        return lock.fencing_token
+
+    async def owned():
+        return lock.owned()
+
+    await lock.acquire()
+    assert await token() == 7
+    assert (await owned(), await in_task(owned())) == (True, False)
+    with pytest.raises(RuntimeError, match="a: the caller has not acquired it"):
+        await in_task(token())
+    await lock.release()
+    async with lock:
+        assert (await in_task(token()), await in_task(owned())) == (7, False)
+
+
+@in_tasks
+async def _acquired_by_a_task_of_its_own(client, _):
+    lock = client.lock("a")
+    await in_task(lock.acquire())
+    assert (lock.owned(), lock.fencing_token) == (True, 7)
+
+
+@in_tasks
 async def _fork(client, _):
     lock = client.lock("a")
     await lock.acquire()
@@ -250,6 +317,14 @@ def test_a_task_leaves_only_an_unambiguous_block_of_others():
 
 def test_a_task_that_leaves_has_cancellations_of_its_own():
     _cancelled_in_another_task()
+
+
+def test_a_task_proves_only_what_it_has_acquired_or_was_handed():
+    _proves_only_its_own()
+
+
+def test_what_a_task_acquired_that_has_ended_is_that_of_who_goes_on():
+    _acquired_by_a_task_of_its_own()
 
 
 def test_an_offer_of_a_fork_is_refused():

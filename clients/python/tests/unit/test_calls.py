@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-from sessions import LIMIT, eventually
+from sessions import LIMIT, ScriptedAioSession, ScriptedSession, eventually, hooks, opened
 
 import lockkeeper
 from lockkeeper import SessionEnded, Unreachable, aio
+from lockkeeper._machine import events as ev
 from lockkeeper.v1 import lock_pb2
 
 
@@ -124,5 +125,41 @@ def test_a_call_that_fails_leaves_others_of_its_connection_alone_in_a_loop(coord
                 await client.describe("a")
             assert (await client.describe("a")).holder_count == 1
         assert set(closed) == set(range(len(made)))
+
+    asyncio.run(asyncio.wait_for(work(), LIMIT))
+
+
+def test_a_call_does_not_wait_for_a_session_that_is_resumed(coordinator, monkeypatch):
+    monkeypatch.setattr("lockkeeper._sync.calls.CALL_TIMEOUT", 0.1)
+    with lockkeeper.Client(coordinator.address) as client, ThreadPoolExecutor(1) as pool:
+        session = client._shared = ScriptedSession()
+        assert client.describe("a").holder_count == 1, "it is opened"
+        session.deliver(opened())
+        eventually(lambda: session.state == "connected")
+        waiting = pool.submit(client.describe, "a")
+        eventually(lambda: session.sent)
+        session.deliver(ev.StreamEnded(1, None))
+        with pytest.raises(Unreachable):
+            waiting.result(LIMIT)
+        assert client.describe("a").holder_count == 1, "it is resumed"
+        client._shared = None
+
+
+def test_a_call_does_not_wait_for_a_session_that_is_resumed_in_a_loop(coordinator, monkeypatch):
+    monkeypatch.setattr("lockkeeper.aio._calls.CALL_TIMEOUT", 0.1)
+
+    async def work():
+        async with aio.Client(coordinator.address) as client:
+            session = client._shared = ScriptedAioSession(hooks(asyncio.Event))
+            assert (await client.describe("a")).holder_count == 1
+            session.deliver(opened())
+            waiting = asyncio.ensure_future(client.describe("a"))
+            await asyncio.sleep(0)
+            assert session.sent
+            session.deliver(ev.StreamEnded(1, None))
+            with pytest.raises(Unreachable):
+                await waiting
+            assert (await client.describe("a")).holder_count == 1
+            client._shared = None
 
     asyncio.run(asyncio.wait_for(work(), LIMIT))

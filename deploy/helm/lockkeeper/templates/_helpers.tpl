@@ -12,6 +12,23 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* The names of the pods of a Deployment: its own, a hash of at most 10 letters, and 5 more. Of
+what is before those 5, Kubernetes keeps 58 letters. */ -}}
+{{- define "lockkeeper.podPattern" -}}
+{{- if le (len .) 46 -}}
+{{- printf "%s-[a-z0-9]+-[a-z0-9]+" . -}}
+{{- else -}}
+{{- printf "%s[-a-z0-9]+" (printf "%s-" . | trunc 58) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Whether coordinators verify each other, and the values do not say how. */ -}}
+{{- define "lockkeeper.fleetOverTls" -}}
+{{- $own := regexMatch `(?m)^\s*(\[fleet\]|fleet\.|fleet\s*=)` .Values.config -}}
+{{- $own = or $own (contains "LOCKKEEPER__FLEET__" (toJson .Values.extraEnv)) -}}
+{{- if and .Values.tls.secretName (not $own) -}}yes{{- end -}}
+{{- end -}}
+
 {{- define "lockkeeper.selector" -}}
 app.kubernetes.io/name: {{ include "lockkeeper.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -134,6 +151,9 @@ store-quorum
 {{- define "lockkeeper.check" -}}
 {{- if and .Values.tls.clientCertificates (not .Values.tls.secretName) -}}
 {{- fail "tls.clientCertificates needs tls.secretName" -}}
+{{- end -}}
+{{- if and .Values.tls.privateAuthority (not .Values.tls.secretName) -}}
+{{- fail "tls.privateAuthority needs tls.secretName" -}}
 {{- end -}}
 {{- if and .Values.store.tls.clientCertificate (not .Values.store.tls.secretName) -}}
 {{- fail "store.tls.clientCertificate needs store.tls.secretName" -}}

@@ -78,7 +78,9 @@ impl Machine {
             }
             SessionEvent::YieldRequested(request) => self.on_yield_requested(now, &request),
             SessionEvent::AtRisk { .. } => {
-                self.say("renewals are failing; the command is stopped if that goes on".to_owned());
+                self.say(
+                    "renewals are failing; if that continues, the command is stopped".to_owned(),
+                );
             }
             SessionEvent::Recovered => self.say("renewals succeed again".to_owned()),
             // Operations end with the session; a later client library may have more events.
@@ -148,7 +150,7 @@ impl Machine {
                 let left = self.valid_until;
                 let left = left.map_or(Duration::ZERO, |it| it.saturating_duration_since(now));
                 format!(
-                    "connection lost: {cause}; held for sure for {:.1} s more, trying to resume",
+                    "connection lost: {cause}; held for at least {:.1} s more, trying to resume",
                     left.as_secs_f64()
                 )
             }
@@ -204,7 +206,7 @@ impl Machine {
     fn on_not_granted(&mut self, reason: NotGrantedReason, busy: &str) {
         let why = match reason {
             NotGrantedReason::WaitTimeout => match self.plan.target {
-                RunTarget::Locks(_) => "held by another",
+                RunTarget::Locks(_) => "held by another owner",
                 RunTarget::Permits { .. } => "too few permits are free",
             },
             NotGrantedReason::Cancelled => "the wait was cancelled",
@@ -227,7 +229,7 @@ impl Machine {
             }
             Err(failure) if failure.is_lost() => {
                 let what = self.plan.target.all();
-                self.stop(now, &what, "it is not ours any more");
+                self.stop(now, &what, "lockkeeper no longer holds it");
             }
             // Or the answer came so late that the command would be stopped at once.
             Ok(()) | Err(_) => {
@@ -261,9 +263,7 @@ impl Machine {
         };
         if ended.is_err() {
             self.say(match self.valid_until {
-                Some(_) => {
-                    "what is held could not be given back; it ends with its lease".to_owned()
-                }
+                Some(_) => "the grant could not be released; it ends with its lease".to_owned(),
                 None => "the session could not be ended in time".to_owned(),
             });
         }

@@ -10,12 +10,12 @@ import * as session from "./session.js";
 
 const PULSE_MS = 1000;
 const REFRESH_MS = 5000;
-// A page that takes longer to load is not loaded for each event.
+// Slower pages are not loaded for each event.
 const EAGER_MS = 20_000;
 const RETRY_MS = 5000;
 const DENIED_RETRY_MS = 60_000;
 
-// The element, the entry of the navigation, and how it is filled. `load` may answer when to load again.
+// The element, the entry of the navigation, and how it is filled; `load` may say when again.
 const ofKind = (kind) => ({ id: "lock", nav: "locks", load: lock.load(kind), clear: (name) => lock.clear(name, kind) });
 const PAGES = {
   overview,
@@ -31,6 +31,7 @@ const PAGES = {
 
 const now = { isEager: false, losses: 0, needsToken: false };
 let stop = new AbortController();
+let status = showStatus;
 let planned;
 
 const show = (id) => document.querySelectorAll("main > section").forEach((it) => (it.hidden = it.id !== `view-${id}`));
@@ -39,7 +40,7 @@ function fail(error) {
   if (error.status === 401) return askForToken();
   put("problem", wordsOf(error));
   at("problem").hidden = false;
-  // Another token may be allowed more.
+  // Another token may do more.
   if (isDenied(error) && token.get()) at("view-token").hidden = false;
 }
 
@@ -47,7 +48,7 @@ function askForToken() {
   if (now.needsToken) return;
   now.needsToken = true;
   show("token");
-  showState("credentials are needed", false);
+  showState("credentials are needed");
   at("token").focus();
 }
 
@@ -59,9 +60,14 @@ function showState(text, isGood) {
 async function showStatus(signal) {
   const it = await ask("status", {}, signal);
   document.body.classList.toggle("read-only", !it.forceReleaseAllowed);
-  const store = it.storeAnswers ? "the store answers" : "the store does not answer";
-  const draining = it.draining ? " · draining" : "";
-  showState(`${store}${draining} · here ${it.sessions} sessions · ${it.waiters} waiting · ${it.version}`, it.storeAnswers && !it.draining);
+  showState(`the store ${it.storeAnswers ? "answers" : "does not answer"}${it.draining ? " · draining" : ""} · here ${it.sessions} sessions · ${it.waiters} waiting · ${it.version}`, it.storeAnswers && !it.draining);
+}
+
+// Not for a prefix.
+function noStatus(error) {
+  if (!isDenied(error)) throw error;
+  status = async () => {};
+  put("state", "");
 }
 
 const missing = () => [...unasked].map(([name, reason]) => `▲ ${name}: ${reason}`).join(" · ");
@@ -76,7 +82,7 @@ async function run() {
   now.isEager = false;
   try {
     if (!document.hidden && !now.needsToken) {
-      await showStatus(signal);
+      await status(signal).catch(noStatus);
       unasked.clear();
       const loaded = await now.page.load(now.argument, signal);
       if (signal.aborted) return;
@@ -88,7 +94,7 @@ async function run() {
     }
   } catch (error) {
     if (signal.aborted) return;
-    if (!(error instanceof Refused)) showState("the coordinator does not answer", false);
+    if (!(error instanceof Refused)) showState("the coordinator does not answer");
     if (isDenied(error)) delay = DENIED_RETRY_MS;
     fail(error);
   }
@@ -113,9 +119,8 @@ async function pulse() {
 }
 
 function tellLoss(event) {
-  now.losses += 1;
   at("losses").hidden = false;
-  put("losses", `${now.losses} lost`);
+  put("losses", `${++now.losses} lost`);
   put("announced", `${event.name} was lost: ${whyOf(event)}`);
 }
 

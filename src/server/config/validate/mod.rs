@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper_base::metrics::OTHER_NAMES;
-use tracing_subscriber::EnvFilter;
 
 use super::{
-    Admin, Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry, session_secrets,
+    Admin, Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry, log,
+    session_secrets,
 };
 
 mod quorum;
@@ -206,7 +206,7 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
         quorum::check(store, report);
     }
     let without_replicas = if !store.quorum.is_empty() {
-        Some("a quorum, whose majority answers for the death of a server")
+        Some("a quorum of stores, whose majority takes the place of replicas")
     } else if store.url.scheme() == Some("embedded") {
         Some("the embedded store, which has no replicas")
     } else {
@@ -237,7 +237,7 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
     if store.fair_waiter_timeout < FAIR_WAITER_TIMEOUT_MIN {
         report(
             "store.fair_waiter_timeout",
-            "must be at least 1s: a waiter is vouched for three times in it".to_owned(),
+            "must be at least 1s: a waiter is refreshed three times within it".to_owned(),
         );
     }
     if !store.idle_token_retention.is_zero() && store.idle_token_retention < limits.lease_max {
@@ -351,8 +351,8 @@ fn check_limits(limits: &Limits, report: &mut dyn FnMut(&str, String)) {
 }
 
 fn check_log(log: &Log, report: &mut dyn FnMut(&str, String)) {
-    if let Err(error) = EnvFilter::try_new(&log.level) {
-        report("log.level", error.to_string());
+    if let Err(why) = log::filter(&log.level) {
+        report("log.level", why);
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn check(store: &Store, report: &mut dyn FnMut(&str, String)) {
         if url.scheme() == Some("embedded") {
             problem(
                 KEY,
-                "an embedded store has no independent others".to_owned(),
+                "an embedded store cannot be part of a quorum".to_owned(),
             );
         }
     }

@@ -82,7 +82,7 @@ fn check_tokens(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         match (is_set(&auth.jwks_file), value.is_empty()) {
             (true, true) => {
                 let why =
-                    "must be set with auth.jwks_file, or tokens that were made for others would do";
+                    "must be set with auth.jwks_file: tokens for other services would be accepted";
                 report(key, why.to_owned());
             }
             (false, false) => report(key, "needs auth.jwks_file".to_owned()),
@@ -108,6 +108,10 @@ fn check_admin(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     }
     if admin.authenticate_metrics && !auth.takes_tokens() {
         let why = "needs auth.token_file or auth.jwks_file";
+        report("admin.authenticate_metrics", why.to_owned());
+    } else if admin.authenticate_metrics && is_public && !auth.allow_plaintext {
+        let why = "needs auth.allow_plaintext = true where other machines reach admin.listen: that \
+                   port has no TLS, and bearer tokens would travel in plain text";
         report("admin.authenticate_metrics", why.to_owned());
     }
     let hosts = [
@@ -162,7 +166,7 @@ fn check_rules(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     }
     for (rule, at) in rules.iter().zip(1..) {
         let refused = if rule.identity.is_empty() {
-            Some("identity must not be empty; * is everybody")
+            Some("identity must not be empty; * matches every identity")
         } else if rule.identity.trim_end_matches('*').contains('*') || rule.identity.ends_with("**")
         {
             Some("identity may have one *, at its end")

@@ -33,7 +33,7 @@ impl Metrics {
         to.add("connections", "Connections of clients", self.0.open.clone());
         to.add(
             "connections_refused",
-            "Connections that came to nothing, by why",
+            "Refused or failed connections, by reason",
             self.0.refused.family(),
         );
     }

@@ -107,7 +107,7 @@ impl ClientCertificate {
             .end
             .is_some_and(|end| end < UnixTime::now().as_secs())
         {
-            return refuse("the client certificate has ended");
+            return refuse("the client certificate has expired");
         }
         let now = self.0.tls.0.get();
         let mut checked = self.0.checked.lock();
@@ -117,7 +117,7 @@ impl ClientCertificate {
         if checked.1 {
             return Ok(());
         }
-        refuse("the client certificate is revoked, or not of an authority that is trusted now")
+        refuse("the client certificate is revoked, or its authority is no longer trusted")
     }
 
     fn is_accepted(&self, now: &Loaded) -> bool {
@@ -203,7 +203,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let all = all.map_err(|error| format!("a certificate cannot be read: {error}"))?;
     if all.is_empty() {
-        return Err("there is no certificate in it".to_owned());
+        return Err("it contains no certificate".to_owned());
     }
     Ok(all)
 }

@@ -74,7 +74,7 @@ fn refuse_used(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(file) if !file.file_type().is_socket() => refuse("there is a file that is no socket"),
+        Ok(file) if !file.file_type().is_socket() => refuse("the file there is not a socket"),
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
             Ok(_) => refuse("another process listens there"),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),

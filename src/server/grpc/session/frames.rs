@@ -85,7 +85,7 @@ pub(in crate::grpc) fn operation(
             refused("the session of this stream is open already")
         }
         Some(Request::Close(_) | Request::Cancel(_) | Request::Ping(_)) | None => {
-            refused("must be set to an operation that is known")
+            refused("must be set to a known operation")
         }
     }
 }

@@ -184,7 +184,7 @@ impl Reader {
         }
         let first = tokio::time::timeout(OPEN_TIMEOUT, self.frames.message()).await;
         let first = first.map_err(|_elapsed| {
-            let why = "the first frame must come within 10 s";
+            let why = "the first frame must arrive within 10 s";
             Some(status::session_timed_out(why))
         })?;
         let Some(frame) = first.map_err(Some)? else {

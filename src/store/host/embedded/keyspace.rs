@@ -21,6 +21,8 @@ pub(super) struct Keyspace {
     entries: HashMap<Key, Entry, foldhash::fast::RandomState>,
     /// Every key with a time to live, soonest first; in step with `entries`.
     expiries: BTreeSet<(i64, Key)>,
+    /// Keys that were made since the clock was last set.
+    made: usize,
 }
 
 type Key = Arc<[u8]>;
@@ -43,9 +45,11 @@ pub(super) enum Lifetime {
     Until(i64),
 }
 
-/// Due keys removed each time the clock is set. More than one script usually makes, so that keys
-/// nobody touches do not pile up; few, so that a script does not wait long for the sins of others.
-const EVICTIONS_MAX: usize = 32;
+/// Due keys removed each time the clock is set, at least, and for each key that was made since it
+/// was set before. More than were made, so that keys nobody touches do not pile up; few, so that a
+/// script does not wait long for the sins of others.
+const EVICTIONS_MIN: usize = 32;
+const EVICTIONS_PER_KEY: usize = 2;
 
 /// Keys that there is always room for.
 const ROOM_MIN: usize = 1024;
@@ -56,7 +60,8 @@ impl Keyspace {
     /// Sets the time and removes some of the keys that are due by it.
     pub(super) fn set_now(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
-        for _ in 0..EVICTIONS_MAX {
+        let made = std::mem::take(&mut self.made);
+        for _ in 0..EVICTIONS_MIN.max(EVICTIONS_PER_KEY * made) {
             let Some((at, _)) = self.expiries.first() else {
                 break;
             };
@@ -168,6 +173,7 @@ impl Keyspace {
             Self::move_end(&mut self.expiries, entry, until);
             return;
         }
+        self.made += 1;
         let mut entry = Entry {
             key: Key::from(key),
             data,
@@ -302,13 +308,26 @@ mod tests {
             keys.put(&[number], text("1"));
             keys.expire(&[number], Some(10));
         }
+        keys.set_now(9);
         keys.set_now(11);
         assert_eq!(keys.count(), 0);
-        assert_eq!(keys.entries.len(), 100 - EVICTIONS_MAX);
+        assert_eq!(keys.entries.len(), 100 - EVICTIONS_MIN);
         for _ in 0..3 {
             keys.set_now(11);
         }
         assert!(keys.entries.is_empty() && keys.expiries.is_empty());
+    }
+
+    #[test]
+    fn keys_do_not_pile_up_when_each_call_makes_many() {
+        let mut keys = Keyspace::default();
+        for call in 0..10_u8 {
+            keys.set_now(call.into());
+            for number in 0..250_u8 {
+                keys.put_until(&[call, number], text("1"), Some(i64::from(call)));
+            }
+            assert!(keys.entries.len() <= 500, "{}", keys.entries.len());
+        }
     }
 
     #[test]

@@ -301,7 +301,7 @@ fn connected_replicas(role: &Value) -> Result<u32, String> {
         [Value::BulkString(role), _offset, Value::Array(replicas)] if role == b"master" => {
             Ok(u32::try_from(replicas.len()).unwrap_or(u32::MAX))
         }
-        _ => Err("the server is no master".to_owned()),
+        _ => Err("the server is not a master".to_owned()),
     }
 }
 

@@ -18,9 +18,9 @@ pub struct RedisConfig {
     pub replica_ack_timeout: Duration,
     /// The key that is written for replicas to acknowledge. It says nothing.
     pub replica_marker: String,
-    /// A channel that nobody listens to, whose name begins as others do, to find out whether the
-    /// user may publish.
-    pub probe_channel: String,
+    /// Channels that nobody listens to, whose names begin as those of locks and of elections do, to
+    /// find out whether the user may publish.
+    pub probe_channels: [String; 2],
     /// Connections that all calls share. More do not make one Redis faster, but the batches on each
     /// smaller.
     pub connections: usize,
@@ -75,7 +75,7 @@ impl Default for RedisConfig {
             connect_timeout: Duration::from_secs(1),
             replica_ack_timeout: Duration::from_secs(1),
             replica_marker: "marker".to_owned(),
-            probe_channel: "probe".to_owned(),
+            probe_channels: ["probe".to_owned(), "probe".to_owned()],
             connections: 1,
             ping_interval: Duration::from_secs(1),
             client_name: "lockkeeper".to_owned(),
@@ -94,7 +94,7 @@ impl fmt::Debug for RedisConfig {
             .field("connect_timeout", &self.connect_timeout)
             .field("replica_ack_timeout", &self.replica_ack_timeout)
             .field("replica_marker", &self.replica_marker)
-            .field("probe_channel", &self.probe_channel)
+            .field("probe_channels", &self.probe_channels)
             .field("connections", &self.connections)
             .field("ping_interval", &self.ping_interval)
             .field("client_name", &self.client_name)

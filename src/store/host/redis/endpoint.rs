@@ -47,11 +47,12 @@ pub(super) struct Endpoint {
     probe: Probe,
 }
 
-/// A key and a channel that mean nothing.
+/// A key and channels that mean nothing.
 #[derive(Clone)]
 pub(super) struct Probe {
     pub(super) key: Arc<str>,
     pub(super) channel: Arc<str>,
+    pub(super) election: Arc<str>,
 }
 
 // === impl Endpoint ===
@@ -102,7 +103,8 @@ impl Endpoint {
             metrics: config.metrics.clone(),
             probe: Probe {
                 key: config.replica_marker.as_str().into(),
-                channel: config.probe_channel.as_str().into(),
+                channel: config.probe_channels[0].as_str().into(),
+                election: config.probe_channels[1].as_str().into(),
             },
         })
     }

@@ -215,7 +215,7 @@ async fn keep(target: Target, states: watch::Sender<State>) {
             Err(error) => {
                 let error = target.explain(error);
                 if failure.as_deref() != Some(&error) {
-                    tracing::warn!(?target, error, "cannot connect, trying on");
+                    tracing::warn!(?target, error, "cannot connect, retrying");
                     let error: Arc<str> = error.into();
                     failure = Some(error.clone());
                     states.send_replace(State::Down(error));

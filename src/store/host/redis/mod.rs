@@ -20,6 +20,7 @@ mod links;
 mod orders;
 mod reply;
 mod rights;
+mod round;
 mod saved;
 mod scanner;
 mod sentinel;

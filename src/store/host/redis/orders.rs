@@ -1,5 +1,7 @@
 //! How subscriptions are sent to a server, and the two kinds of them.
 
+use std::mem::discriminant;
+
 use deadpool_redis::redis::{RedisResult, Value, aio::MultiplexedConnection, cmd};
 use futures::{FutureExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tokio::task::unconstrained;
@@ -92,20 +94,15 @@ impl BothKinds {
 pub(super) fn send(connection: &MultiplexedConnection, orders: Orders, sent: &mut Sent) {
     let mut orders = orders.into_iter().peekable();
     while let Some((kind, first)) = orders.next() {
-        let (subscribe, channel) = match first {
-            Order::Subscribe(channel) => (true, channel),
-            Order::Unsubscribe(channel) => (false, channel),
-        };
-        let mut channels = vec![channel];
+        let form = discriminant(&first);
         // Channels of a sharded command must be in one slot, so each has its own.
-        while kind == Kind::Plain && channels.len() < CHANNELS_PER_COMMAND_MAX {
-            let alike = |next: &(Kind, Order)| {
-                next.0 == kind && matches!(next.1, Order::Subscribe(_)) == subscribe
-            };
+        let is_alone = kind == Kind::Sharded || matches!(first, Order::SubscribeAlone(_));
+        let subscribe = !matches!(first, Order::Unsubscribe(_));
+        let mut channels = vec![first.into_channel()];
+        while !is_alone && channels.len() < CHANNELS_PER_COMMAND_MAX {
+            let alike = |next: &(Kind, Order)| next.0 == kind && discriminant(&next.1) == form;
             match orders.next_if(alike) {
-                Some((_, Order::Subscribe(channel) | Order::Unsubscribe(channel))) => {
-                    channels.push(channel);
-                }
+                Some((_, next)) => channels.push(next.into_channel()),
                 None => break,
             }
         }

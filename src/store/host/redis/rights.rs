@@ -5,12 +5,13 @@ use deadpool_redis::redis::{RedisError, Value, aio::ConnectionLike, cmd, pipe};
 
 use super::endpoint::Probe;
 
-/// The key and the channel that commands name.
+/// The key and the channels that commands name.
 const KEY: &str = "{key}";
 const CHANNEL: &str = "{channel}";
+const ELECTION: &str = "{election}";
 
 /// Every command that scripts or their callers use on keys.
-const TRIED: [&[&str]; 39] = [
+const TRIED: [&[&str]; 40] = [
     &["SET", KEY, "1", "PX", "1000"],
     &["DECRBY", KEY, "1"],
     &["DEL", KEY],
@@ -37,6 +38,7 @@ const TRIED: [&[&str]; 39] = [
     &["PEXPIRE", KEY, "1"],
     &["PTTL", KEY],
     &["PUBLISH", CHANNEL, "0"],
+    &["PUBLISH", ELECTION, "0"],
     &["RPUSH", KEY, "a"],
     &["SCAN", "0", "COUNT", "1"],
     &["TIME"],
@@ -67,6 +69,7 @@ pub(super) async fn missing(
             commands.arg(match *word {
                 KEY => &probe.key,
                 CHANNEL => &probe.channel,
+                ELECTION => &probe.election,
                 word => word,
             });
         }
@@ -79,5 +82,7 @@ pub(super) async fn missing(
         |(_, answer)| matches!(answer, Value::ServerError(error) if error.code() == "NOPERM"),
     );
     let names = refused.map(|(words, _)| words[0].to_ascii_lowercase());
-    Ok(names.collect())
+    let mut names: Vec<_> = names.collect();
+    names.dedup();
+    Ok(names)
 }

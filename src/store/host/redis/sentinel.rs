@@ -8,11 +8,10 @@
 use std::{sync::Arc, time::Duration};
 
 use deadpool_redis::redis::{
-    PushInfo, PushKind, RedisError, Value,
+    PushInfo, PushKind, RedisError, RedisResult, ServerError, Value,
     aio::{MultiplexedConnection, SendError},
     cmd, pipe,
 };
-use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::{
     sync::{Notify, watch},
@@ -24,7 +23,7 @@ use super::{
     ConfigError, RedisConfig,
     address::Address,
     endpoint::Endpoint,
-    reply, single,
+    reply, round, single,
     target::{Elected, Election, Target},
     url::SentinelUrl,
 };
@@ -37,6 +36,9 @@ const ASK_INTERVAL: Duration = Duration::from_millis(500);
 /// when they hear of it.
 const ELECTIONS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
+/// What a sentinel says of a service that it does not know.
+const UNKNOWN_SERVICE: &str = "No such master";
+
 /// A master, as a sentinel names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Named {
@@ -45,16 +47,10 @@ struct Named {
     address: Address,
 }
 
-/// One sentinel, and the connection to it while there is one.
-struct Sentinel {
-    endpoint: Endpoint,
-    connection: Option<MultiplexedConnection>,
-}
-
 struct Watcher {
     url: SentinelUrl,
     config: RedisConfig,
-    sentinels: Vec<Sentinel>,
+    sentinels: Vec<round::Asked>,
     election: watch::Sender<Election>,
     /// Has them asked now.
     ask: Arc<Notify>,
@@ -72,12 +68,8 @@ pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
             ..config.clone()
         })
     };
-    let sentinels = url.sentinels.iter().map(|url| {
-        Ok(Sentinel {
-            endpoint: endpoint(url.clone())?,
-            connection: None,
-        })
-    });
+    let sentinels = url.sentinels.iter();
+    let sentinels = sentinels.map(|url| endpoint(url.clone()).map(round::Asked::new));
     let sentinels = sentinels.collect::<Result<Vec<_>, ConfigError>>()?;
     // Shows now, and not at the first election, if the rest of the URL cannot be used.
     let anywhere = Address {
@@ -120,18 +112,14 @@ impl Watcher {
     async fn run(mut self) {
         loop {
             let begun = Instant::now();
-            let (limit, service) = (self.config.connect_timeout, self.url.service.as_str());
+            let service = self.url.service.as_str();
             let ask = &self.ask;
-            let asked = self.sentinels.iter_mut().map(|sentinel| async move {
-                let failure = match timeout(limit, sentinel.ask(service, ask)).await {
-                    Ok(Ok(named)) => return Ok(named),
-                    Ok(Err(error)) => reply::connect_failure(&error),
-                    Err(_elapsed) => "no answer in time".to_owned(),
-                };
-                sentinel.connection = None;
-                Err(failure)
-            });
-            let answers = join_all(asked).await;
+            let asked = self.sentinels.len();
+            let asking = self.sentinels.iter_mut();
+            let asking = asking.map(|sentinel| asked_of(sentinel, service, ask));
+            // One that is silent must not delay what most of them say.
+            let mut answers = round::answers(asking, begun + self.config.connect_timeout).await;
+            answers.resize(asked, Err("no answer in time".to_owned()));
             self.tell(trouble(&answers, service));
             let answers = answers.into_iter().flatten().flatten();
             if let Some(named) = newest(answers, self.known.as_ref()) {
@@ -151,7 +139,7 @@ impl Watcher {
                 return false;
             }
             if let Some(trouble) = &trouble {
-                tracing::warn!(trouble = %trouble, "not all sentinels can be asked");
+                tracing::warn!(trouble = %trouble, "not all sentinels can be queried");
             } else {
                 tracing::info!("all sentinels answer");
             }
@@ -193,40 +181,51 @@ impl Watcher {
     }
 }
 
-// === impl Sentinel ===
-
-impl Sentinel {
-    /// The master that it knows; none if it does not know the service. From then on it has itself
-    /// asked when it announces an election.
-    async fn ask(
-        &mut self,
-        service: &str,
-        again: &Arc<Notify>,
-    ) -> Result<Option<Named>, RedisError> {
-        let mut connection = if let Some(connection) = &self.connection {
-            connection.clone()
-        } else {
-            let again = Arc::clone(again);
-            let pushes = move |push: PushInfo| {
-                if push.kind == PushKind::Message {
-                    again.notify_one();
-                }
-                Ok::<(), SendError>(())
-            };
-            let mut connection = self.endpoint.connect(pushes).await?;
-            // One that does not allow it is asked at the interval.
-            if let Err(error) = connection.subscribe(&ELECTIONS).await {
-                tracing::debug!(%error, "a sentinel does not tell of elections");
-            }
-            self.connection.insert(connection).clone()
-        };
+/// The master that a sentinel knows, none if it does not know the service; or why it does not say.
+/// From then on it has itself asked when it announces an election.
+async fn asked_of(
+    sentinel: &mut round::Asked,
+    service: &str,
+    again: &Arc<Notify>,
+) -> Result<Option<Named>, String> {
+    let asked = async {
+        let open = |endpoint| open(endpoint, Arc::clone(again));
+        let mut connection = sentinel.connection(open).await?;
         let mut both = pipe();
-        let sentinel = |word: &str| cmd("SENTINEL").arg(word).arg(service).take();
-        both.add_command(sentinel("MASTER"));
-        both.add_command(sentinel("GET-MASTER-ADDR-BY-NAME"));
-        let answers = connection.send_packed_commands(&both, 0, 2).await?;
-        Ok(named(&answers))
+        let words = |word: &str| cmd("SENTINEL").arg(word).arg(service).take();
+        both.add_command(words("MASTER"));
+        both.add_command(words("GET-MASTER-ADDR-BY-NAME"));
+        connection.send_packed_commands(&both, 0, 2).await
+    };
+    let answers: Result<Vec<Value>, RedisError> = asked.await;
+    match answers {
+        Ok(answers) => {
+            sentinel.answered();
+            named(&answers)
+        }
+        Err(error) => {
+            sentinel.give_up();
+            Err(reply::connect_failure(&error))
+        }
     }
+}
+
+async fn open(sentinel: Endpoint, again: Arc<Notify>) -> RedisResult<MultiplexedConnection> {
+    let limit = sentinel.connect_timeout();
+    let pushes = move |push: PushInfo| {
+        if push.kind == PushKind::Message {
+            again.notify_one();
+        }
+        Ok::<(), SendError>(())
+    };
+    let mut connection = sentinel.connect(pushes).await?;
+    // One that does not allow it is asked at the interval.
+    match timeout(limit, connection.subscribe(&ELECTIONS)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a sentinel does not tell of elections"),
+        Err(_elapsed) => return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    }
+    Ok(connection)
 }
 
 /// The one to believe: of the newest configuration, and where several are as new, who is known
@@ -256,8 +255,21 @@ fn trouble(answers: &[Result<Option<Named>, String>], service: &str) -> Option<S
 /// Reads the epoch from the answer to `SENTINEL MASTER`, names and values by turns or a map, and
 /// the address from that to `SENTINEL GET-MASTER-ADDR-BY-NAME`: who leads an election knows the new
 /// epoch seconds before the first of them names the new master. In this order, so that an old
-/// address never comes with a new epoch.
-fn named(answers: &[Value]) -> Option<Named> {
+/// address never comes with a new epoch. None if the sentinel does not know the service; an error
+/// is how it refuses to say.
+fn named(answers: &[Value]) -> Result<Option<Named>, String> {
+    let mut refusals = answers.iter().filter_map(|answer| match answer {
+        Value::ServerError(error) => Some(error),
+        _ => None,
+    });
+    let text = |error: &ServerError| error.details().unwrap_or_default().to_owned();
+    match refusals.find(|error| !text(error).starts_with(UNKNOWN_SERVICE)) {
+        Some(error) => Err(format!("{} {}", error.code(), text(error))),
+        None => Ok(read(answers)),
+    }
+}
+
+fn read(answers: &[Value]) -> Option<Named> {
     let [master, Value::Array(address)] = answers else {
         return None;
     };
@@ -294,6 +306,8 @@ fn text(value: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use deadpool_redis::redis::parse_redis_value;
+
     use super::*;
 
     #[test]
@@ -344,15 +358,25 @@ mod tests {
         // election lasts.
         let words = ["ip", "10.0.0.2", "port", "6379", "config-epoch", "7"].map(text);
         let address = Value::Array(vec![text("10.0.0.1"), text("6379")]);
-        let expected = Some(at(7, "10.0.0.1"));
+        let expected = Ok(Some(at(7, "10.0.0.1")));
         let array = [Value::Array(words.to_vec()), address.clone()];
         assert_eq!(named(&array), expected);
         let [ip, host, port, number, epoch, seven] = words;
         let map = Value::Map(vec![(ip, host), (port, number), (epoch, seven)]);
         assert_eq!(named(&[map.clone(), address.clone()]), expected);
-        assert_eq!(named(&[map, Value::Nil]), None);
-        assert_eq!(named(&[Value::Nil, address.clone()]), None);
+        assert_eq!(named(&[map, Value::Nil]), Ok(None));
+        assert_eq!(named(&[Value::Nil, address.clone()]), Ok(None));
         let other = Value::Array(vec![text("ip"), text("x")]);
-        assert_eq!(named(&[other, address]), None);
+        assert_eq!(named(&[other, address]), Ok(None));
+    }
+
+    #[test]
+    fn a_refusal_is_not_taken_for_a_service_that_is_not_known() {
+        let said = |text: &str| parse_redis_value(text.as_bytes()).unwrap();
+        let unknown = said("-ERR No such master with that name\r\n");
+        assert_eq!(named(&[unknown, Value::Nil]), Ok(None));
+        let refused = || said("-NOPERM this user has no permissions\r\n");
+        let text = Err("NOPERM this user has no permissions".to_owned());
+        assert_eq!(named(&[refused(), refused()]), text);
     }
 }

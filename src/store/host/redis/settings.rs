@@ -3,9 +3,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use deadpool_redis::redis;
+use deadpool_redis::redis::{self, aio::ConnectionLike};
 
 use super::{endpoint::Endpoint, rights};
+use crate::host::metrics::Share;
 
 /// The only policy under which nothing is evicted. All our keys have a time to live, so the
 /// `volatile-*` policies evict them too.
@@ -14,12 +15,14 @@ const NO_EVICTION: &str = "noeviction";
 /// Between two looks at a server that stays connected.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What was seen at the last look, so that only news is logged.
+/// What was seen at the last look, so that only news is logged, and what metrics say of it.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     version: String,
     policy: String,
     missing: Vec<String>,
+    evicts: Option<Share>,
+    lacks: Option<Share>,
 }
 
 /// Warns of settings that endanger what is stored, and of commands that the user may not run. That
@@ -65,7 +68,9 @@ pub(super) async fn check(endpoint: &Endpoint, seen: &mut Seen) {
                 .get("maxmemory-policy")
                 .map_or("unknown", String::as_str);
             let evicts = policy != NO_EVICTION;
-            endpoint.metrics().evicts(evicts);
+            let of_server = || endpoint.metrics().evicts();
+            let share = seen.evicts.get_or_insert_with(of_server);
+            share.set(evicts.into());
             if news(&mut seen.policy, policy) && evicts {
                 tracing::warn!(
                     policy,
@@ -75,9 +80,15 @@ pub(super) async fn check(endpoint: &Endpoint, seen: &mut Seen) {
         }
         Err(error) => tracing::debug!(%error, "maxmemory-policy not known"),
     }
-    match rights::missing(&mut connection, endpoint.probe()).await {
+    check_rights(endpoint, &mut connection, seen).await;
+}
+
+async fn check_rights(endpoint: &Endpoint, connection: &mut impl ConnectionLike, seen: &mut Seen) {
+    match rights::missing(connection, endpoint.probe()).await {
         Ok(missing) => {
-            endpoint.metrics().lacks(missing.len());
+            let of_server = || endpoint.metrics().lacks();
+            let share = seen.lacks.get_or_insert_with(of_server);
+            share.set(missing.len());
             if seen.missing != missing {
                 if !missing.is_empty() {
                     let missing = missing.join(" ");

@@ -241,8 +241,9 @@ impl Task {
                 }
                 Some(answered) = sent.next(), if !sent.is_empty() => {
                     heard = true;
-                    if let Err(Lost) = self.answered(answered) {
-                        return Lost;
+                    match self.answered(answered) {
+                        Ok(again) => orders = again,
+                        Err(Lost) => return Lost,
                     }
                 }
                 count = self.changes.recv_many(&mut changes, TAKEN_AT_ONCE_MAX) => {
@@ -270,10 +271,10 @@ impl Task {
         }
     }
 
-    /// Takes note of what became of a command.
-    fn answered(&mut self, answered: Answered) -> Result<(), Lost> {
+    /// Takes note of what became of a command. What it returns is to be sent because of that.
+    fn answered(&mut self, answered: Answered) -> Result<Orders, Lost> {
         let Err(error) = answered.outcome else {
-            return Ok(());
+            return Ok(Orders::new());
         };
         let error = reply::refusal(&error.try_into().map_err(|_| Lost)?);
         let Answered { kind, channels, .. } = answered;
@@ -292,10 +293,15 @@ impl Task {
             // to.
             return Err(Lost);
         } else {
-            tracing::warn!(%error, channels = channels.len(), "subscription refused");
-            subscriptions.refused(&channels, &error);
+            let again = subscriptions.refused(&channels, &error);
+            if let [channel] = &channels[..]
+                && subscriptions.is_newly_refused(channel)
+            {
+                tracing::warn!(%error, channel, "subscription refused");
+            }
+            return Ok(again.into_iter().map(|order| (kind, order)).collect());
         }
-        Ok(())
+        Ok(Orders::new())
     }
 
     fn take(&mut self, push: PushInfo) -> Result<Option<(Kind, Order)>, Lost> {

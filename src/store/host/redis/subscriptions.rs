@@ -18,6 +18,8 @@ pub(super) type Confirm = oneshot::Sender<Result<(), HostError>>;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Subscribe(String),
+    /// In a command of its own, so that it is not refused because of another channel.
+    SubscribeAlone(String),
     Unsubscribe(String),
 }
 
@@ -42,6 +44,8 @@ struct Channel {
     /// A caller got an outcome for it already, so a later confirmation is news.
     answered: bool,
     returning: bool,
+    /// How often it was refused on this connection.
+    refusals: u32,
     waiting: Vec<Confirm>,
 }
 
@@ -54,6 +58,18 @@ enum Asked {
     Unsubscribe,
     /// To subscribe, and it refused.
     Refused,
+}
+
+// === impl Order ===
+
+impl Order {
+    pub(super) fn into_channel(self) -> String {
+        match self {
+            Self::Subscribe(channel)
+            | Self::SubscribeAlone(channel)
+            | Self::Unsubscribe(channel) => channel,
+        }
+    }
 }
 
 // === impl Subscriptions ===
@@ -147,15 +163,24 @@ impl Subscriptions {
         None
     }
 
-    /// The server refused to subscribe these. They are asked for again by [`Self::retry`].
-    pub(super) fn refused(&mut self, names: &[String], error: &HostError) {
+    /// The server refused one command to subscribe these. It refuses all because of one of them, so
+    /// there are orders to ask for each alone; one that was alone is asked for again by
+    /// [`Self::retry`].
+    pub(super) fn refused(&mut self, names: &[String], error: &HostError) -> Vec<Order> {
+        let mut orders = Vec::new();
         for name in names {
             let Some(channel) = self.channels.get_mut(name) else {
                 continue;
             };
             channel.unconfirmed = channel.unconfirmed.saturating_sub(1);
             if channel.unconfirmed == 0 && channel.asked == Asked::Subscribe {
+                if names.len() > 1 {
+                    channel.unconfirmed = 1;
+                    orders.push(Order::SubscribeAlone(name.clone()));
+                    continue;
+                }
                 channel.asked = Asked::Refused;
+                channel.refusals += 1;
                 channel.answered = true;
                 self.refused += 1;
                 for confirm in channel.waiting.drain(..) {
@@ -165,6 +190,13 @@ impl Subscriptions {
             }
             self.forget_if_done(name);
         }
+        orders
+    }
+
+    /// Whether the last refusal of this channel was the first on this connection.
+    pub(super) fn is_newly_refused(&self, name: &str) -> bool {
+        let channel = self.channels.get(name);
+        channel.is_some_and(|channel| channel.refusals == 1)
     }
 
     /// Orders for what was refused.
@@ -190,6 +222,7 @@ impl Subscriptions {
             channel.asked = Asked::Nothing;
             channel.unconfirmed = 0;
             channel.returning = false;
+            channel.refusals = 0;
             channel.wanted
         });
     }

@@ -157,6 +157,33 @@ fn a_refused_channel_is_reported_and_tried_again() {
 }
 
 #[test]
+fn channels_that_are_refused_together_are_asked_for_one_by_one() {
+    let mut it = connected();
+    for name in ["a", "b", "c"] {
+        let (_, _outcome) = want(&mut it, name);
+        it.subscribed(name);
+    }
+    it.disconnected();
+    let (_, mut new) = want(&mut it, "d");
+    assert_eq!(it.connected().len(), 4);
+    it.unwant("c".into());
+    let all = ["a", "b", "c", "d"].map(str::to_owned);
+    let alone = ["a", "b", "d"].map(|name| Order::SubscribeAlone(name.to_owned()));
+    assert_eq!(it.refused(&all, &refusal()), alone);
+    assert!(new.try_recv().is_err(), "it may be another that is refused");
+    it.subscribed("a");
+    it.subscribed("d");
+    assert_eq!(new.try_recv(), Ok(Ok(())));
+    assert!(!it.take_gap());
+    assert_eq!(it.refused(&all[1..2], &refusal()), []);
+    assert!(it.take_gap(), "the others are back");
+    assert!(it.is_newly_refused("b"));
+    assert_eq!(it.retry(), [subscribe("b")]);
+    assert_eq!(it.refused(&all[1..2], &refusal()), []);
+    assert!(!it.is_newly_refused("b"));
+}
+
+#[test]
 fn waiting_callers_fail_without_a_connection() {
     let mut it = Subscriptions::default();
     let (_, mut outcome) = want(&mut it, "a");

@@ -110,7 +110,7 @@ impl Target {
         let asked = connection.send_packed_commands(&commands, 0, 2);
         let answers = timeout(endpoint.connect_timeout(), asked)
             .await
-            .map_err(|_elapsed| "the server does not say what it is".to_owned())?
+            .map_err(|_elapsed| "the server does not report its role".to_owned())?
             .map_err(|error| reply::connect_failure(&error))?;
         let mut run_id = None;
         for (which, answer) in answers.into_iter().enumerate() {
@@ -155,7 +155,7 @@ impl Target {
         match (parts.as_slice(), self) {
             ([Value::BulkString(role), ..], _) if role == b"master" => Ok(()),
             (_, Self::Elected(_)) => {
-                Err("the server that the sentinels name is no master".to_owned())
+                Err("the server that the sentinels name is not a master".to_owned())
             }
             ([_, Value::BulkString(host), Value::Int(port), ..], Self::Fixed(_)) => Err(format!(
                 "the server is a replica, which takes no writes; name its master ({}:{port}), \
@@ -163,7 +163,7 @@ impl Target {
                 String::from_utf8_lossy(host)
             )),
             (_, Self::Fixed(_)) => {
-                Err("the server is no master: name one in the store's URL".to_owned())
+                Err("the server is not a master: name one in the store's URL".to_owned())
             }
         }
     }

@@ -109,7 +109,7 @@ const BAD_PORT: &str = "it must be a number from 1 to 65535";
 
 impl SentinelUrl {
     pub(super) fn parse(url: &str) -> Result<Self, ConfigError> {
-        const NO_SERVICE: &str = "it is missing: /NAME behind the sentinels";
+        const NO_SERVICE: &str = "it is missing: add /NAME after the sentinels";
         let Some((scheme, rest)) = split_scheme(url, "+sentinel://") else {
             return wrong(
                 "scheme",
@@ -157,7 +157,7 @@ impl ClusterUrl {
         };
         let (authority, tail) = split_authority(rest)?;
         if !["", "0"].contains(&only_path(tail)?) {
-            return wrong("database", "a cluster has no other than 0");
+            return wrong("database", "a cluster has only database 0");
         }
         let (nodes, hosts) = split_hosts(scheme, authority, CLUSTER_PORT)?;
         let seeds = hosts

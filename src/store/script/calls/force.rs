@@ -30,6 +30,15 @@ pub struct Forced {
     pub grace: Duration,
 }
 
+/// The holders that were asked to yield a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Their fencing token.
+    pub token: u64,
+    /// Their fields, without the numbers of grants.
+    pub holders: &'a [String],
+}
+
 /// What is kept of a release by force, for former holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForcedRecord {
@@ -51,7 +60,7 @@ impl HostScripts {
         name: &str,
         reason: &str,
         grace: Duration,
-        asked: Option<u64>,
+        asked: Option<Asked<'_>>,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
         let script = &catalog::LOCK_FORCE;
@@ -78,7 +87,10 @@ impl HostScripts {
             max,
             millis(grace),
         ];
-        args.extend(asked);
+        if let Some(asked) = asked {
+            args.push(asked.token);
+            args.extend(asked.holders.iter().map(String::as_str));
+        }
         let reply = self.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));

@@ -26,7 +26,7 @@ mod waits;
 pub use attempt::Attempt;
 pub use encoding::wakes;
 pub use fleet::OtherCoordinators;
-pub use force::{Forced, ForcedRecord};
+pub use force::{Asked, Forced, ForcedRecord};
 pub use hand_over::HandOver;
 pub use hold::{Hold, Mode};
 pub(super) use hold::{acquire_keys, fair_keys, give_back_keys};

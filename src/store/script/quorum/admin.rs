@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     host::ScanCursor,
-    script::{CallError, Forced, ForcedRecord, Hold, Inspected, NameKind, WalkCursor},
+    script::{Asked, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind, WalkCursor},
 };
 
 // === impl Quorum ===
@@ -71,7 +71,7 @@ impl Quorum {
         name: &str,
         reason: &str,
         grace: Duration,
-        asked: Option<u64>,
+        asked: Option<Asked<'_>>,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
         let answers = self

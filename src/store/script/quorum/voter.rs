@@ -96,7 +96,7 @@ impl Voter {
             self.name
         );
         if !self.double_reported.swap(true, Ordering::Relaxed) {
-            tracing::error!(%problem, "two stores of the quorum are one");
+            tracing::error!(%problem, "two addresses of the quorum are one store");
         }
         CallError::Unavailable(problem)
     }

@@ -6,8 +6,9 @@ use super::scripts::{Scripts, Store};
 use crate::{
     host::{Call, words},
     script::{
-        Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, HandOver, Hold, Inspected, Mode,
-        NameKind, Note, Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
+        Acquired, Asked, Attempt, Batch, CallError, Forced, ForcedRecord, HandOver, Hold,
+        Inspected, Mode, NameKind, Note, Ownership, Refusal, Released, Renewal, Renewals,
+        Unsupported, WalkCursor,
         calls::{
             encoding::{DONE, NOT_DONE, count, malformed, millis, numbers, refusal, time_to_live},
             fair_keys, take_note,
@@ -220,14 +221,14 @@ impl Scripts {
 
     /// Takes every hold of a lock away, from any holder, and returns at most `max` of them; none if
     /// it was free. The lock stays closed for `grace`, at most for the lease that was left, unless
-    /// all former holders acknowledge before. With the token of holders that were `asked` to yield
-    /// it is taken from nobody else.
+    /// all former holders acknowledge before. If holders were `asked` to yield, it is taken from
+    /// these, and only while it has no other holder.
     pub async fn force_release(
         &self,
         name: &str,
         reason: &str,
         grace: Duration,
-        asked: Option<u64>,
+        asked: Option<Asked<'_>>,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
         on_store!(self, force_release(name, reason, grace, asked, max))

@@ -47,7 +47,8 @@ async fn many_readers() {
             let attempt = attempt();
             let more = scripts.acquire(hold(Mode::Read), secs(60), &attempt, Refusal::Forgotten);
             let refused = more.await.unwrap_err();
-            assert_eq!(refused.to_string(), "holders_per_lock_max is reached");
+            let expected = "the limit holders_per_lock_max is reached";
+            assert_eq!(refused.to_string(), expected);
         })
         .await;
     stage
@@ -107,7 +108,8 @@ async fn many_permits() {
                 .acquire_permits(NAME, OWNER, secs(60), permit_attempt(&ids), true)
                 .await
                 .unwrap_err();
-            assert_eq!(refused.to_string(), "permits_per_name_max is reached");
+            let expected = "the limit permits_per_name_max is reached";
+            assert_eq!(refused.to_string(), expected);
         })
         .await;
     stage

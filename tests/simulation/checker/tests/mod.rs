@@ -210,6 +210,22 @@ fn tokens_are_unique_and_grow() {
 }
 
 #[test]
+fn a_token_is_new_although_nobody_was_told_of_it() {
+    for by in ["multi_acquire", "lock_hand_on", "read_hand_on"] {
+        let handed_on = |token| {
+            let taken = stored(&[share(B, 1)], token, by);
+            [
+                a_holds(),
+                a_releases(30),
+                vec![(30, taken), (32, free("lock_undo"))],
+            ]
+        };
+        let has = |token| rules_broken(story(handed_on(token))).contains(&"token".to_owned());
+        assert_eq!([101, 100].map(has), [false, true], "{by}");
+    }
+}
+
+#[test]
 fn holds_are_counted() {
     let again = |count| {
         vec![

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from lockkeeper import _clock
 from lockkeeper._client_base import (
     CALL_TIMEOUT,
     RESPONSES,
@@ -212,12 +213,12 @@ class Calls(ClientBase):
         return Observer(self, progress)
 
     def _either(self, kind: str, method: str, request: Message) -> Any:
-        """Use the session if there is one."""
+        """Use the session if it is connected: no answer is worth the wait for another stream."""
         self._check_process()
         session = self._shared
-        if session is None or session.is_over:
+        if session is None or session.state != "connected":
             return self._unary(method, request)
-        return session.call(kind, request)
+        return session.call(kind, request, _clock.now() + CALL_TIMEOUT)
 
     def _once(self, method: str, request: Message) -> Any:
         """Make a call that is not repeated, at the first coordinator that answers another one."""

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic
 
 import grpc
-from typing_extensions import Self
 
 from lockkeeper._connect import Address, error_of
 from lockkeeper._follow import EventT, Progress
 from lockkeeper.errors import Error, Unreachable
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from lockkeeper._sync.calls import Calls
 
 

@@ -7,8 +7,6 @@ from collections.abc import Hashable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from typing_extensions import Self
-
 from lockkeeper import _clock
 from lockkeeper._clock import Seconds, seconds_of
 from lockkeeper._holder import HolderBase, offer_of, tokens_of
@@ -18,6 +16,8 @@ from lockkeeper.errors import Error, LockLost, NotGranted
 from lockkeeper.v1 import latch_pb2, semaphore_pb2
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from lockkeeper._sync.client import Client
 
 _HolderT = TypeVar("_HolderT", bound="Holder")
@@ -27,7 +27,7 @@ class Holder(HolderBase["Client", threading.Event]):
     """Something that is acquired and released."""
 
     def _me(self) -> Hashable:
-        return threading.get_ident()
+        return threading.current_thread()
 
     def acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> bool:
         """Acquire it, and return whether that succeeded.
@@ -143,14 +143,15 @@ class Lock(Holder):
     def fencing_token(self) -> int:
         """The token to send with every write to the protected resource.
 
-        Of several locks it is that of the first by name.
+        Of several locks it is that of the first by name. A thread that has neither acquired the
+        lock nor been handed its ``with`` block gets a RuntimeError.
         """
-        return int(self._current().grants[0].fencing_token)
+        return int(self._proof().grants[0].fencing_token)
 
     @property
     def fencing_tokens(self) -> dict[str, int]:
         """The fencing tokens of several locks by name."""
-        return tokens_of(self._current())
+        return tokens_of(self._proof())
 
     def offer(self, within: Seconds | None = None) -> str:
         """Return a ticket with which another session takes the lock over by `Client.claim`.
@@ -183,7 +184,7 @@ class Semaphore(Holder):
     @property
     def permit_ids(self) -> list[str]:
         """The ids of the permits. Anyone who knows them can release the permits."""
-        return list(self._current().grants[0].permit_ids)
+        return list(self._proof().grants[0].permit_ids)
 
     def set_permits(
         self, permits: int, *, only_if_absent: bool = False

@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING
 
 from lockkeeper import Client
 from lockkeeper._machine.messages import seconds
 from lockkeeper._sync.lock import Lock as Held
 from lockkeeper.adapters._redis_py import LockBase, LockError, LockNotOwnedError, logger
 from lockkeeper.errors import LockLost, Refused, SessionEnded
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Lock", "LockError", "LockNotOwnedError"]
 
@@ -137,7 +139,8 @@ class Lock(LockBase[Client, Held]):
     def owned(self) -> bool:
         """Return whether this object certainly holds the lock now, as far as the client knows."""
         held = self._current
-        return held is not None and held.owned()
+        # Without `thread_local`, all threads share what one of them has acquired.
+        return held is not None and held.valid_for > 0
 
     @property
     def lost(self) -> threading.Event:
@@ -147,4 +150,5 @@ class Lock(LockBase[Client, Held]):
     @property
     def fencing_token(self) -> int:
         """The token to send with every write to the protected resource."""
-        return self._held("fence a write by an unlocked lock").fencing_token
+        held = self._held("fence a write by an unlocked lock")
+        return int(held._current().grants[0].fencing_token)

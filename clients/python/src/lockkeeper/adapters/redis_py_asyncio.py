@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING
 
 from lockkeeper._machine.messages import seconds
 from lockkeeper.adapters._redis_py import LockBase, LockError, LockNotOwnedError, logger
 from lockkeeper.aio import Client
 from lockkeeper.aio import Lock as Held
 from lockkeeper.errors import LockLost, NotGranted, Refused, SessionEnded
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Lock", "LockError", "LockNotOwnedError"]
 
@@ -155,7 +157,8 @@ class Lock(LockBase[Client, Held]):
     async def owned(self) -> bool:
         """Return whether this object certainly holds the lock now, as far as the client knows."""
         held = self._current
-        return held is not None and held.owned()
+        # Without `thread_local`, all threads share what one of them has acquired.
+        return held is not None and held.valid_for > 0
 
     @property
     def lost(self) -> asyncio.Event:
@@ -165,4 +168,5 @@ class Lock(LockBase[Client, Held]):
     @property
     def fencing_token(self) -> int:
         """The token to send with every write to the protected resource."""
-        return self._held("fence a write by an unlocked lock").fencing_token
+        held = self._held("fence a write by an unlocked lock")
+        return int(held._current().grants[0].fencing_token)

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from lockkeeper import _clock
 from lockkeeper._client_base import (
     CALL_TIMEOUT,
     RESPONSES,
@@ -231,12 +232,12 @@ class Calls(ClientBase):
         return follow(self, progress)
 
     async def _either(self, kind: str, method: str, request: Message) -> Any:
-        """Use the session if there is one."""
+        """Use the session if it is connected: no answer is worth the wait for another stream."""
         self._check()
         session = self._shared
-        if session is None or session.is_over:
+        if session is None or session.state != "connected":
             return await self._unary(method, request)
-        return await session.call(kind, request)
+        return await session.call(kind, request, _clock.now() + CALL_TIMEOUT)
 
     async def _once(self, method: str, request: Message) -> Any:
         """Make a call that is not repeated, at the first coordinator that answers another one."""

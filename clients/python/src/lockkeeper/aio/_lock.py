@@ -7,8 +7,6 @@ from collections.abc import Hashable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from typing_extensions import Self
-
 from lockkeeper import _clock
 from lockkeeper._clock import Seconds, seconds_of
 from lockkeeper._holder import HolderBase, offer_of, tokens_of
@@ -18,6 +16,8 @@ from lockkeeper.errors import Error, LockLost, NotGranted
 from lockkeeper.v1 import latch_pb2, semaphore_pb2
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from lockkeeper.aio._client import Client
 
 _HolderT = TypeVar("_HolderT", bound="Holder")
@@ -28,6 +28,10 @@ class Holder(HolderBase["Client", asyncio.Event]):
 
     def _me(self) -> Hashable:
         return asyncio.current_task()
+
+    def _is_mine(self, held: Held) -> bool:
+        # Before Python 3.12, `asyncio.wait_for` acquires in a task of its own.
+        return super()._is_mine(held) or bool(held.holder.done())
 
     async def acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> bool:
         """Acquire it, and return whether that succeeded.
@@ -57,7 +61,7 @@ class Holder(HolderBase["Client", asyncio.Event]):
     async def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> Held:
         acquisition = self._acquisition(blocking, timeout)
         held = await self._client._session().acquire(acquisition)
-        held.holder = self._add(held)
+        self._add(held)
         return held
 
     async def release(self) -> None:
@@ -167,14 +171,15 @@ class Lock(Holder):
     def fencing_token(self) -> int:
         """The token to send with every write to the protected resource.
 
-        Of several locks it is that of the first by name.
+        Of several locks it is that of the first by name. A task that has neither acquired the
+        lock nor been handed its ``async with`` block gets a RuntimeError.
         """
-        return int(self._current().grants[0].fencing_token)
+        return int(self._proof().grants[0].fencing_token)
 
     @property
     def fencing_tokens(self) -> dict[str, int]:
         """The fencing tokens of several locks by name."""
-        return tokens_of(self._current())
+        return tokens_of(self._proof())
 
     async def offer(self, within: Seconds | None = None) -> str:
         """Return a ticket with which another session takes the lock over by `Client.claim`.
@@ -210,7 +215,7 @@ class Semaphore(Holder):
     @property
     def permit_ids(self) -> list[str]:
         """The ids of the permits. Anyone who knows them can release the permits."""
-        return list(self._current().grants[0].permit_ids)
+        return list(self._proof().grants[0].permit_ids)
 
     async def set_permits(
         self, permits: int, *, only_if_absent: bool = False

@@ -207,7 +207,8 @@ fn a_loss_is_reported_with_the_reason_of_the_operator() {
     })));
     assert_eq!(
         story.said(),
-        "lost the lock z: an operator took it away: host 7 has burned down; stopping the command"
+        "lost the lock z: an operator force-released it: host 7 has burned down; stopping the \
+         command"
     );
 }
 

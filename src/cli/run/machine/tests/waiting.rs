@@ -23,7 +23,7 @@ fn a_broken_stream_is_reported_once_until_it_is_resumed() {
     story.on(broken());
     assert_eq!(
         story.said(),
-        "connection lost: reset; held for sure for 24.0 s more, trying to resume"
+        "connection lost: reset; held for at least 24.0 s more, trying to resume"
     );
     story.on(broken());
     assert_eq!(story.actions, []);
@@ -175,7 +175,7 @@ fn what_is_not_granted_ends_with_the_code_of_a_conflict() {
     story.on(Input::Acquired(Err(refusal)));
     assert_eq!(
         story.said(),
-        "orders: held by another, the holder's lease ends in 12s"
+        "orders: held by another owner, the holder's lease ends in 12s"
     );
     story.expect_close_and_exit(9);
 

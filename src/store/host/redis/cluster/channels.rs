@@ -28,15 +28,17 @@ const MOVED_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) struct Channels {
     router: Arc<Router>,
-    wanted: Mutex<HashMap<String, Place>>,
+    wanted: Arc<Mutex<Wanted>>,
 }
+
+type Wanted = HashMap<String, Place>;
 
 /// Where a channel that is wanted is subscribed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// The master of its slot is being looked up.
     Sought,
-    /// Nowhere yet, because no node served its slot in time.
+    /// Nowhere, because no node serves its slot, or none did in time.
     Nowhere,
     At(Address),
 }
@@ -47,7 +49,7 @@ impl Channels {
     pub(super) fn new(router: Arc<Router>) -> Self {
         Self {
             router,
-            wanted: Mutex::default(),
+            wanted: Arc::default(),
         }
     }
 
@@ -99,13 +101,16 @@ impl Channels {
     pub(super) fn follow(&self, topology: &Topology) {
         let mut moved = BTreeMap::<Address, Vec<String>>::new();
         for (channel, place) in self.wanted.lock().iter_mut() {
-            let Some(master) = topology.master(slot(channel.as_bytes())) else {
+            let master = topology.master(slot(channel.as_bytes()));
+            // What is not served is left, so that it is subscribed anew when the same master is
+            // back, whose connection may have been closed meanwhile.
+            let here = master.map_or(Place::Nowhere, |master| Place::At(master.clone()));
+            if *place == Place::Sought || *place == here {
                 continue;
-            };
-            let here = Place::At(master.clone());
-            if *place != Place::Sought && *place != here {
-                let before = std::mem::replace(place, here);
-                self.leave(Some(before), channel);
+            }
+            let before = std::mem::replace(place, here);
+            self.leave(Some(before), channel);
+            if let Some(master) = master {
                 let channels = moved.entry(master.clone()).or_default();
                 channels.push(channel.clone());
             }
@@ -120,12 +125,16 @@ impl Channels {
     fn resubscribe(&self, node: Arc<Node>, channels: Vec<String>) {
         let limit = self.router.config().call_timeout;
         let wakes = self.router.wakes().clone();
+        let wanted = Arc::clone(&self.wanted);
         spawn_detached("redis-resubscribe", async move {
             let subscribing = channels
                 .iter()
                 .map(|channel| node.subscriber.subscribe(channel, limit));
             // Failed ones are retried, and a gap is sent when they are back.
             join_all(subscribing).await;
+            leave_unwanted(&wanted, &node.address, &channels, |channel| {
+                node.subscriber.unsubscribe(channel);
+            });
             wakes.send(Wake::Gap);
         });
     }
@@ -169,8 +178,7 @@ impl Channels {
     }
 
     fn is_at(&self, channel: &str, master: &Address) -> bool {
-        let wanted = self.wanted.lock();
-        matches!(wanted.get(channel), Some(Place::At(at)) if at == master)
+        is_at(&self.wanted.lock(), channel, master)
     }
 
     fn leave(&self, place: Option<Place>, channel: &str) {
@@ -181,3 +189,25 @@ impl Channels {
         }
     }
 }
+
+fn is_at(wanted: &Wanted, channel: &str, master: &Address) -> bool {
+    matches!(wanted.get(channel), Some(Place::At(at)) if at == master)
+}
+
+/// Leaves those channels of a node that were unsubscribed, or moved on, before the node was asked
+/// to subscribe them. Under the lock, so that a later subscription comes after it.
+fn leave_unwanted(
+    wanted: &Mutex<Wanted>,
+    master: &Address,
+    channels: &[String],
+    leave: impl Fn(&str),
+) {
+    let wanted = wanted.lock();
+    let unwanted = channels.iter();
+    let unwanted = unwanted.filter(|channel| !is_at(&wanted, channel, master));
+    unwanted.for_each(|channel| leave(channel));
+}
+
+#[cfg(test)]
+#[path = "channels_tests.rs"]
+mod tests;

@@ -4,12 +4,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
-use futures::{StreamExt as _, stream::FuturesUnordered};
+use deadpool_redis::redis::{RedisError, Value, cmd};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::{
-    super::{ConfigError, address::Address, endpoint::Endpoint, reply},
+    super::{ConfigError, address::Address, endpoint::Endpoint, reply, round},
     channels::Channels,
     router::{Router, View},
     topology::Topology,
@@ -25,14 +24,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Nodes that are asked in one round; in a larger cluster others come next.
 const ASKED_MAX: usize = 9;
 
-/// The time limit of one answer.
+/// The time limit of one answer. Opening a connection may take more than one round.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
-
-/// When most nodes have answered, the others are waited for as long as this.
-const STRAGGLERS_MAX: Duration = Duration::from_millis(50);
-
-/// Unanswered questions in a row after which a connection is given up.
-const MISSES_MAX: u32 = 3;
 
 pub(super) struct Refresher {
     router: Arc<Router>,
@@ -46,9 +39,7 @@ pub(super) struct Refresher {
 /// A node that can be asked.
 struct Seat {
     address: Address,
-    endpoint: Endpoint,
-    connection: Option<MultiplexedConnection>,
-    misses: u32,
+    server: round::Asked,
 }
 
 /// What a node says.
@@ -108,20 +99,16 @@ impl Refresher {
 
     /// What the nodes say; what kept the others from answering; how many were asked.
     async fn ask(&mut self) -> (Vec<Answer>, Option<String>, usize) {
-        let limit = Instant::now() + ANSWER_MAX.min(self.router.config().connect_timeout);
+        let limit = Instant::now() + ANSWER_MAX;
         self.seats.rotate_left(1);
-        let seats = self.seats.iter_mut().take(ASKED_MAX);
-        let mut asking: FuturesUnordered<_> = seats.map(|seat| seat.ask(limit)).collect();
-        let asked = asking.len();
+        let asked = self.seats.len().min(ASKED_MAX);
+        let seats = self.seats.iter_mut().take(asked);
+        let came = round::answers(seats.map(|seat| seat.ask(limit)), limit).await;
         let (mut answers, mut problem) = (Vec::new(), None);
-        let mut until = limit;
-        while let Ok(Some(answer)) = timeout_at(until, asking.next()).await {
+        for answer in came {
             match answer {
                 Ok(answer) => answers.push(answer),
                 Err(error) => problem = problem.max(Some(error)),
-            }
-            if answers.len() * 2 > asked {
-                until = until.min(Instant::now() + STRAGGLERS_MAX);
             }
         }
         (answers, problem, asked)
@@ -132,7 +119,7 @@ impl Refresher {
         if self.problem.as_ref() == Some(&problem) {
             return;
         }
-        tracing::warn!(%problem, "the cluster cannot be asked, trying on");
+        tracing::warn!(%problem, "the cluster cannot be queried, retrying");
         if self.known.is_none() {
             self.router.show(View::Unknown(problem.as_str().into()));
         }
@@ -226,27 +213,20 @@ impl Seat {
     fn new(address: &Address, router: &Router) -> Result<Self, ConfigError> {
         Ok(Self {
             address: address.clone(),
-            endpoint: router.endpoint(address)?,
-            connection: None,
-            misses: 0,
+            server: round::Asked::new(router.endpoint(address)?),
         })
     }
 
     /// What the node says, or why it does not.
     async fn ask(&mut self, limit: Instant) -> Result<Answer, String> {
-        self.misses += 1;
-        if self.misses > MISSES_MAX {
-            self.connection = None;
-            self.misses = 0;
-        }
         let address = self.address.clone();
         match timeout_at(limit, self.ask_without_limit()).await {
             Ok(Ok(answer)) => {
-                self.misses = 0;
+                self.server.answered();
                 answer.map_err(|problem| format!("{address} {problem}"))
             }
             Ok(Err(error)) => {
-                self.connection = None;
+                self.server.give_up();
                 Err(format!("{address}: {}", reply::connect_failure(&error)))
             }
             Err(_) => Err(format!("{address} does not answer")),
@@ -254,12 +234,11 @@ impl Seat {
     }
 
     async fn ask_without_limit(&mut self) -> Result<Result<Answer, String>, RedisError> {
-        let connection = if let Some(connection) = &self.connection {
-            connection.clone()
-        } else {
-            let connection = self.endpoint.connect(|_| Ok::<(), RedisError>(())).await?;
-            self.connection.insert(connection).clone()
+        let open = |node: Endpoint| async move {
+            let no_pushes = |_| Ok::<(), RedisError>(());
+            node.connect(no_pushes).await
         };
+        let connection = self.server.connection(open).await?;
         let ask = async |what| {
             let mut connection = connection.clone();
             connection

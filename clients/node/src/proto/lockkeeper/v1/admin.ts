@@ -83,9 +83,9 @@ export interface ListLocksRequest {
    */
   fleet: boolean;
   /**
-   * Only names that calls wait for on the queried coordinator, each with its kind and the number of
-   * these calls, which for FAIR locks is 0: at most 1,000, the longest wait first, on one page. The
-   * store is not asked.
+   * Only names that calls on the queried coordinator wait for, each with its kind and the number of
+   * these calls (0 for FAIR locks). At most 1,000 names, on one page, the longest wait first. The
+   * store is not queried.
    */
   waitedForHere: boolean;
   /**
@@ -102,7 +102,7 @@ export interface ListLocksResponse {
   locks: LockSummary[];
   /** The token of the next page; empty if this is the last page. */
   nextPageToken: string;
-  /** The coordinators of which nothing is included. */
+  /** The coordinators whose part is missing. */
   unasked: UnaskedCoordinator[];
 }
 
@@ -372,7 +372,7 @@ export interface WatchDelta {
   holdCount: number;
   /** For WATCH_EVENT_LOST: why the grant was lost. */
   reason: LostReason;
-  /** For a forced release: the operator's reason. */
+  /** For a force-release: the operator's reason. */
   detail: string;
   /** The note of the grant; unset for a wait, for permits, and if there is none. */
   note?:
@@ -398,7 +398,7 @@ export interface ListContentionResponse {
 export interface ContendedName {
   /** The name. */
   name: string;
-  /** The time since it is counted. */
+  /** The time since this name has been counted. */
   countedFor?:
     | Duration
     | undefined;
@@ -417,8 +417,8 @@ export interface ContendedName {
     | Duration
     | undefined;
   /**
-   * The same by the client names of the sessions: 8 names, and the others together under an empty
-   * one.
+   * `hold_count` and `held` by client name of the sessions: 8 names, and all others together under
+   * an empty name.
    */
   holders: ContendedHolder[];
   /** The calls that wait now. */

@@ -124,15 +124,15 @@ export const LockAdminServiceService = {
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
    * Success: the holders have lost the lock, and the store can grant it to other callers: from now
-   * on, or with `grace_period` once the holders have released their lost grants, at the latest when
-   * that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
-   * FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
-   * renewal of the grant, which for a watched grant is within a third of its lease. A grant there
-   * that is not watched can instead end as EXPIRED when its lease is over. A holder without a
-   * session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
-   * protects the resource until then: CheckToken rejects the old token at once, and the next grant
-   * has a larger one.
-   * A repeat releases the lock from its holder at that time, and sets the grace period anew.
+   * on or, with `grace_period`, once the holders have released their lost grants, at the latest at
+   * the end of that period. The previous holder may still be working. A holder with a session on
+   * this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
+   * another coordinator receives it at the next renewal of the grant, which for a watched grant is
+   * within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
+   * its lease is over. A holder without a session receives no notice; its Release and Renew return
+   * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
+   * token at once, and the next grant has a larger one.
+   * A repeat releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
    * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -200,8 +200,8 @@ export const LockAdminServiceService = {
     responseDeserialize: (value: Buffer): WatchResponse => WatchResponse.decode(value),
   },
   /**
-   * Returns what this coordinator's console shows on a page about more than the store knows. The
-   * consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+   * Returns the data of a console page that only this coordinator has, beyond what is in the store.
+   * The consoles of the other coordinators request it and add it to their own; other programs use
    * the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
    * for the name or the prefix of the page, or for all names if it has none. Read-only.
    *
@@ -260,15 +260,15 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
    * Success: the holders have lost the lock, and the store can grant it to other callers: from now
-   * on, or with `grace_period` once the holders have released their lost grants, at the latest when
-   * that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
-   * FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
-   * renewal of the grant, which for a watched grant is within a third of its lease. A grant there
-   * that is not watched can instead end as EXPIRED when its lease is over. A holder without a
-   * session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
-   * protects the resource until then: CheckToken rejects the old token at once, and the next grant
-   * has a larger one.
-   * A repeat releases the lock from its holder at that time, and sets the grace period anew.
+   * on or, with `grace_period`, once the holders have released their lost grants, at the latest at
+   * the end of that period. The previous holder may still be working. A holder with a session on
+   * this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
+   * another coordinator receives it at the next renewal of the grant, which for a watched grant is
+   * within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
+   * its lease is over. A holder without a session receives no notice; its Release and Renew return
+   * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
+   * token at once, and the next grant has a larger one.
+   * A repeat releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
    * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -311,8 +311,8 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    */
   watch: handleServerStreamingCall<WatchRequest, WatchResponse>;
   /**
-   * Returns what this coordinator's console shows on a page about more than the store knows. The
-   * consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+   * Returns the data of a console page that only this coordinator has, beyond what is in the store.
+   * The consoles of the other coordinators request it and add it to their own; other programs use
    * the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
    * for the name or the prefix of the page, or for all names if it has none. Read-only.
    *
@@ -419,15 +419,15 @@ export interface LockAdminServiceClient extends Client {
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
    * Success: the holders have lost the lock, and the store can grant it to other callers: from now
-   * on, or with `grace_period` once the holders have released their lost grants, at the latest when
-   * that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
-   * FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
-   * renewal of the grant, which for a watched grant is within a third of its lease. A grant there
-   * that is not watched can instead end as EXPIRED when its lease is over. A holder without a
-   * session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
-   * protects the resource until then: CheckToken rejects the old token at once, and the next grant
-   * has a larger one.
-   * A repeat releases the lock from its holder at that time, and sets the grace period anew.
+   * on or, with `grace_period`, once the holders have released their lost grants, at the latest at
+   * the end of that period. The previous holder may still be working. A holder with a session on
+   * this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
+   * another coordinator receives it at the next renewal of the grant, which for a watched grant is
+   * within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
+   * its lease is over. A holder without a session receives no notice; its Release and Renew return
+   * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
+   * token at once, and the next grant has a larger one.
+   * A repeat releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
    * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -503,8 +503,8 @@ export interface LockAdminServiceClient extends Client {
     options?: Partial<CallOptions>,
   ): ClientReadableStream<WatchResponse>;
   /**
-   * Returns what this coordinator's console shows on a page about more than the store knows. The
-   * consoles of the other coordinators ask for it, and add it to what they know; other programs ask
+   * Returns the data of a console page that only this coordinator has, beyond what is in the store.
+   * The consoles of the other coordinators request it and add it to their own; other programs use
    * the admin port, whose documentation has the parameters and the JSON. Requires the `admin` right
    * for the name or the prefix of the page, or for all names if it has none. Read-only.
    *

@@ -44,14 +44,14 @@ export interface CampaignRequest {
    */
   value: string;
   /**
-   * For how long nobody can lead after a loss of the leadership that was no resignation; as in
+   * The time for which no one can lead after the leadership ended without a resignation; as in
    * AcquireRequest.
    */
   lockDelay?:
     | Duration
     | undefined;
   /**
-   * Whether the candidate comes before the others, and asks a leader that is not preferred to
+   * Whether the candidate goes ahead of the others, and asks a leader that is not preferred to
    * resign; as in AcquireRequest.
    */
   preferred: boolean;
@@ -68,7 +68,7 @@ export interface CampaignResponse {
     /** The caller leads. The last message. */
     { $case: "elected"; value: Elected }
     | //
-    /** The wait ended and the caller does not lead by this call. The last message. */
+    /** The wait ended, and this call did not make the caller the leader. The last message. */
     { $case: "notElected"; value: NotGranted }
     | undefined;
 }
@@ -141,7 +141,7 @@ export interface TransferRequest {
   to: string;
   /** Why, for the leader. Empty: a text that says that the leadership is transferred. */
   reason: string;
-  /** How long the request to the leader stands. */
+  /** How long the request to the leader stays open. */
   within?:
     | Duration
     | undefined;
@@ -149,20 +149,20 @@ export interface TransferRequest {
   clientName: string;
   /** Whether to take the leadership from a leader that still leads when the request ends. */
   preempt: boolean;
-  /** With `preempt`: for how long then nobody else leads. */
+  /** With `preempt`: the longest time without a leader after that. */
   gracePeriod?: Duration | undefined;
 }
 
 /** See ElectionService.Transfer. */
 export interface TransferResponse {
   /**
-   * Whether a leader, or another holder of the election's lock, is in office. If not, the candidate
+   * Whether the election's lock is held, by a leader or by another holder. If not, the candidate
    * leads at once.
    */
   held: boolean;
   /**
-   * Whether the leader has the request. If not, the candidate leads when the leadership ends; see
-   * RequestYieldResponse.unreached.
+   * Whether the leader received the request. If not, the candidate leads when the leadership ends;
+   * see RequestYieldResponse.unreached.
    */
   reached: boolean;
 }

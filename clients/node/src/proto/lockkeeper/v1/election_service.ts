@@ -38,19 +38,19 @@ export const protobufFileName = "lockkeeper/v1/election_service.proto";
 /**
  * ElectionService elects leaders. An election is the FAIR lock of the same name, with a value that
  * its holder proclaims; the term is the lock's fencing token. So whatever ends the grant of the
- * lock ends the leadership: a release, the end of its lease or session, or a forced release; and a
+ * lock ends the leadership: a release, the end of its lease or session, or a force-release; and a
  * Redisson client sees the lock as held. A holder that has not proclaimed a value is no leader.
  * A quorum of stores has no elections (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). The errors of
  * LockService apply; each RPC lists the others.
- * The operations can be sent as frames on a session's stream, but for Observe.
+ * The operations can be sent as frames on a session's stream, except for Observe.
  */
 export type ElectionServiceService = typeof ElectionServiceService;
 export const ElectionServiceService = {
   /**
    * Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
-   * once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-   * the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
-   * for those that are `preferred`.
+   * once and after each change of the wait. The last message is exactly one `elected` or
+   * `not_elected`; then the stream ends OK. Candidates are elected in order of arrival, across
+   * coordinators, except for `preferred` ones.
    *
    * Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
    * and its value is proclaimed. Losses are reported on the session's stream.
@@ -106,16 +106,18 @@ export const ElectionServiceService = {
     responseDeserialize: (value: Buffer): ResignResponse => ResignResponse.decode(value),
   },
   /**
-   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
-   * the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
-   * can come to an end and resign. Then the candidate leads, in a new term. The order of the other
-   * candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
-   * when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
-   * its lease ends; the call then requires the right `preempt` instead of `acquire`.
+   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
+   * and the leader's session receives `yield_requested` (LockService.RequestYield), so that its
+   * program can finish its work and resign. Then the candidate leads, in a new term. The order of
+   * the other candidates stays. The leader may ignore the request. With `preempt`, it loses the
+   * leadership when the request ends (`lost` with PREEMPTED), and nobody leads before it has
+   * stopped, or until its lease ends; the call then requires the right `preempt` instead of
+   * `acquire`.
    *
-   * Success: the candidate is the first in line, and the request was sent. It stays the first, also
-   * if the leader does not resign, until it leads, stops waiting, or another one is put first.
-   * A repeat is another request. After an error the candidate can be the first in line.
+   * Success: the candidate is the first in line, and the request was sent. The candidate stays the
+   * first, even if the leader does not resign, until it leads, stops waiting, or another one is put
+   * first.
+   * A repeat is another request. After an error, the candidate may already be the first in line.
    *
    * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
    * for example because it leads already; and those of LockService.RequestYield.
@@ -162,9 +164,9 @@ export const ElectionServiceService = {
 export interface ElectionServiceServer extends UntypedServiceImplementation {
   /**
    * Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
-   * once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-   * the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
-   * for those that are `preferred`.
+   * once and after each change of the wait. The last message is exactly one `elected` or
+   * `not_elected`; then the stream ends OK. Candidates are elected in order of arrival, across
+   * coordinators, except for `preferred` ones.
    *
    * Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
    * and its value is proclaimed. Losses are reported on the session's stream.
@@ -196,16 +198,18 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
    */
   resign: handleUnaryCall<ResignRequest, ResignResponse>;
   /**
-   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
-   * the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
-   * can come to an end and resign. Then the candidate leads, in a new term. The order of the other
-   * candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
-   * when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
-   * its lease ends; the call then requires the right `preempt` instead of `acquire`.
+   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
+   * and the leader's session receives `yield_requested` (LockService.RequestYield), so that its
+   * program can finish its work and resign. Then the candidate leads, in a new term. The order of
+   * the other candidates stays. The leader may ignore the request. With `preempt`, it loses the
+   * leadership when the request ends (`lost` with PREEMPTED), and nobody leads before it has
+   * stopped, or until its lease ends; the call then requires the right `preempt` instead of
+   * `acquire`.
    *
-   * Success: the candidate is the first in line, and the request was sent. It stays the first, also
-   * if the leader does not resign, until it leads, stops waiting, or another one is put first.
-   * A repeat is another request. After an error the candidate can be the first in line.
+   * Success: the candidate is the first in line, and the request was sent. The candidate stays the
+   * first, even if the leader does not resign, until it leads, stops waiting, or another one is put
+   * first.
+   * A repeat is another request. After an error, the candidate may already be the first in line.
    *
    * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
    * for example because it leads already; and those of LockService.RequestYield.
@@ -228,9 +232,9 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
 export interface ElectionServiceClient extends Client {
   /**
    * Waits until the caller leads. If another candidate leads or comes first, sends `waiting` at
-   * once and whenever it changes. The last message is exactly one `elected` or `not_elected`; then
-   * the stream ends OK. Candidates are elected in order of arrival, across coordinators, but
-   * for those that are `preferred`.
+   * once and after each change of the wait. The last message is exactly one `elected` or
+   * `not_elected`; then the stream ends OK. Candidates are elected in order of arrival, across
+   * coordinators, except for `preferred` ones.
    *
    * Success: the caller leads for the grant's `valid_for`, or for as long as the session renews it,
    * and its value is proclaimed. Losses are reported on the session's stream.
@@ -295,16 +299,18 @@ export interface ElectionServiceClient extends Client {
     callback: (error: ServiceError | null, response: ResignResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line, and
-   * the leader's session receives `yield_requested` (LockService.RequestYield), so that its program
-   * can come to an end and resign. Then the candidate leads, in a new term. The order of the other
-   * candidates stays. The leader may ignore the request. With `preempt`, it loses the leadership
-   * when the request ends (`lost` with PREEMPTED), and nobody leads before it has stopped, or until
-   * its lease ends; the call then requires the right `preempt` instead of `acquire`.
+   * Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
+   * and the leader's session receives `yield_requested` (LockService.RequestYield), so that its
+   * program can finish its work and resign. Then the candidate leads, in a new term. The order of
+   * the other candidates stays. The leader may ignore the request. With `preempt`, it loses the
+   * leadership when the request ends (`lost` with PREEMPTED), and nobody leads before it has
+   * stopped, or until its lease ends; the call then requires the right `preempt` instead of
+   * `acquire`.
    *
-   * Success: the candidate is the first in line, and the request was sent. It stays the first, also
-   * if the leader does not resign, until it leads, stops waiting, or another one is put first.
-   * A repeat is another request. After an error the candidate can be the first in line.
+   * Success: the candidate is the first in line, and the request was sent. The candidate stays the
+   * first, even if the leader does not resign, until it leads, stops waiting, or another one is put
+   * first.
+   * A repeat is another request. After an error, the candidate may already be the first in line.
    *
    * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
    * for example because it leads already; and those of LockService.RequestYield.

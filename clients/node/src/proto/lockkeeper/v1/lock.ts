@@ -103,23 +103,22 @@ export interface AcquireRequest {
     | Note
     | undefined;
   /**
-   * How long the lock stays held at least, counted from the grant: 100 ms to 24 h by default. The
-   * last release before that time leaves it held, and so does a crash: the grant's lease is at least
-   * as long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE
-   * and FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores
-   * (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot add to it.
+   * The minimum time for which the lock stays held, counted from the grant: 100 ms to 24 h by
+   * default. Neither a release nor a crash frees the lock earlier: the grant's lease is at least as
+   * long. No one can acquire the lock until then, not even the same owner. Only with EXCLUSIVE and
+   * FAIR (INVALID_ARGUMENT / INVALID_HOLD_AT_LEAST), and not on a quorum of stores (UNIMPLEMENTED /
+   * UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot extend this time.
    */
   holdAtLeast?:
     | Duration
     | undefined;
   /**
-   * For how long nobody can acquire the lock after the holder lost it without a release: its lease
-   * ended, because it crashed, or because nobody renewed it. 100 ms to 24 h by default. The store
-   * keeps the lock for the lease and the delay; `lease` and `valid_for` count the lease only. A
-   * release frees the lock at once, also a late one within the delay. Only with EXCLUSIVE and FAIR,
-   * and not in a session with ON_DISCONNECT_RELEASE (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on
-   * a quorum of stores (UNIMPLEMENTED / UNSUPPORTED_BY_STORE). An owner that acquires the lock again
-   * cannot change it.
+   * The time for which no one can acquire the lock after its lease ended without a release, such as
+   * after a crash: 100 ms to 24 h by default. The store keeps the lock for the lease and the delay;
+   * `lease` and `valid_for` count the lease only. A release frees the lock at once, even a late one
+   * within the delay. Only with EXCLUSIVE and FAIR, and not in a session with ON_DISCONNECT_RELEASE
+   * (INVALID_ARGUMENT / INVALID_LOCK_DELAY), nor on a quorum of stores (UNIMPLEMENTED /
+   * UNSUPPORTED_BY_STORE). An owner that acquires the lock again cannot change the delay.
    */
   lockDelay?:
     | Duration
@@ -130,11 +129,11 @@ export interface AcquireRequest {
    */
   endOnDeadlock: boolean;
   /**
-   * Whether the caller comes before the other waiters. When its wait begins, it becomes the
-   * first in line, and the holder's session receives `yield_requested` for 30 s, which it may
-   * ignore. A holder that was preferred itself is not asked; its note has the label `preferred`.
-   * Of several that wait, the last to arrive is the first. Only with FAIR
-   * (INVALID_ARGUMENT / INVALID_PREFERRED).
+   * Whether the caller goes ahead of the other waiters. When its wait begins, it becomes the first
+   * in line, and the holder's session receives a `yield_requested` that stays open for 30 s and may
+   * be ignored. A holder that was itself preferred is not asked; its note has the label
+   * `preferred`. Of several preferred waiters, the last to arrive is the first in line. Only with
+   * FAIR (INVALID_ARGUMENT / INVALID_PREFERRED).
    */
   preferred: boolean;
 }
@@ -170,7 +169,7 @@ export interface Waiting {
   holderRemainingLease?:
     | Duration
     | undefined;
-  /** The note of the holder, of any one if there are several; unset if none is known. */
+  /** The note of the holder, or of one of several holders; unset if no note is known. */
   holderNote?: Note | undefined;
 }
 
@@ -211,11 +210,11 @@ export interface TryAcquireRequest {
   note?:
     | Note
     | undefined;
-  /** How long the lock stays held at least, also after a release. */
+  /** The minimum time for which the lock stays held, even after a release. */
   holdAtLeast?:
     | Duration
     | undefined;
-  /** For how long nobody can acquire the lock after a loss that was no release. */
+  /** The time for which no one can acquire the lock after its lease ended without a release. */
   lockDelay?: Duration | undefined;
 }
 
@@ -299,7 +298,7 @@ export interface LockSpec {
 /** See LockService.AcquireAll. Fields follow the rules of AcquireRequest unless stated otherwise. */
 export interface AcquireAllRequest {
   /**
-   * The locks, 1 to 1,000 by default, in any order. A name listed twice in the same mode counts
+   * The locks, 1 to 250 by default, in any order. A name listed twice in the same mode counts
    * once; a name listed in two modes is refused (INVALID_ARGUMENT / INVALID_LOCKS).
    */
   locks: LockSpec[];
@@ -496,13 +495,13 @@ export interface ExplainRequest {
 /** See LockService.Explain. */
 export interface ExplainResponse {
   /**
-   * The names of the chain, each once: the requested one first, and after a name those that its
+   * The names in the chain, each once: the requested name first, and after each name those that its
    * holders wait for.
    */
   locks: ExplainedLock[];
   /**
-   * Whether something of the chain is not listed: holders beyond the first 8 of a name, names that
-   * are more than 16 waits away, or waits that the store did not return.
+   * Whether part of the chain is missing: holders beyond the first 8 of a name, names that are more
+   * than 16 waits away, or waits that the store did not return.
    */
   truncated: boolean;
   /** The deadlocks in the chain; if there is none, those that are possible. */
@@ -567,17 +566,17 @@ export interface ExplainedWait {
 }
 
 /**
- * Deadlock is a cycle of owners of which each waits for a lock that the next one holds, and the last
- * for one that the first holds.
+ * Deadlock is a cycle of owners: each waits for a lock that the next one holds, and the last one
+ * waits for a lock that the first one holds.
  */
 export interface Deadlock {
   /** The waits of the cycle. */
   waits: DeadlockedWait[];
   /**
-   * Whether it is only possible, because one of the owners may be several tasks: it is an owner that
-   * its caller did not name, it waits for several names, or it waits for a name while another owner
-   * of its session holds the other one. Also if permits are waited for, because other holders may
-   * release some.
+   * Whether the deadlock is only possible. This is so if one of the owners may stand for several
+   * tasks: its caller did not name it, it waits for several names, or it waits for one name while
+   * another owner of its session holds the other. It is also so if an owner waits for permits,
+   * because other holders may release some.
    */
   isPossible: boolean;
 }
@@ -607,7 +606,7 @@ export interface RequestYieldRequest {
   name: string;
   /** Why, for the holders: 1 to 256 bytes, not blank, without control characters. */
   reason: string;
-  /** How long the request stands, at most 1 h. Unset: 30 s. */
+  /** How long the request stays open, at most 1 h. Unset: 30 s. */
   within?:
     | Duration
     | undefined;
@@ -619,17 +618,20 @@ export interface RequestYieldRequest {
   /** Whether to take the lock from holders that still hold it when the request ends. */
   preempt: boolean;
   /**
-   * With `preempt`: how long the lock then stays closed to all others, at most for the lease that is
-   * left. It opens as soon as each holder has released its lost grant. Unset: for the lease that is
-   * left, so that no holder can still rely on its grant. Otherwise as short as the shortest lease
-   * or longer.
+   * With `preempt`: the longest time for which the lock then stays closed to all others, never
+   * longer than the remaining lease. The lock opens as soon as each holder has released its lost
+   * grant. Unset: the remaining lease, so that no holder can still rely on its grant when the lock
+   * opens. If set, at least the shortest lease that is allowed.
    */
   gracePeriod?: Duration | undefined;
 }
 
 /** See LockService.RequestYield. */
 export interface RequestYieldResponse {
-  /** The holders that have the request, at most the first 100. Empty without the right `describe`. */
+  /**
+   * The holders that received the request, at most the first 100. Empty without the right
+   * `describe`.
+   */
   reached: Holder[];
   /**
    * The others of the first 100 holders. A Redisson client, an owner without a session, a session
@@ -639,7 +641,7 @@ export interface RequestYieldResponse {
   unreached: Holder[];
   /** The number of holders; 0 if the lock is free. */
   holderCount: number;
-  /** The number of holders in `reached`, also without that right. */
+  /** The number of holders in `reached`, even without the right `describe`. */
   reachedCount: number;
 }
 

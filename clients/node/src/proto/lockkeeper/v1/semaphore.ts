@@ -227,8 +227,8 @@ export interface SetPermitsRequest {
   /** The semaphore's name. */
   name: string;
   /**
-   * The total number of permits. 0 removes the semaphore. If permits are held then, a second call
-   * removes it after they were released.
+   * The total number of permits. 0 removes the semaphore. If permits are held at that time, repeat
+   * the call after their release to remove it.
    */
   permits: number;
   /** Leaves an existing semaphore unchanged. */

@@ -335,7 +335,7 @@ export interface SessionResponse {
     | //
     /**
      * Notice: a grant is no longer held. A loss due to time is sent when `valid_for` passes, before
-     * the store lets another owner acquire the lock. A forced release or a preemption is sent at
+     * the store lets another owner acquire the lock. A force-release or a preemption is sent at
      * once; if the message from another coordinator is missed, at the next renewal. So is any other
      * removal from the store (a flush, a failover); another owner may hold the lock by then.
      */
@@ -532,9 +532,10 @@ export interface GrantLost {
    */
   detail: string;
   /**
-   * How long nobody else can be granted the lock from now on, although it is lost: what is left of
-   * the grace period of ForceRelease or of RequestYield. Stop the work within it, then send `release` for each hold of
-   * the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
+   * The time from now on in which no other owner can acquire the lock although it is lost: the rest
+   * of the grace period of ForceRelease or RequestYield. Stop the work within this time, then send
+   * `release` for each hold of the grant, which ends the period at once. Zero or unset: another
+   * owner may hold the lock already.
    */
   validFor?: Duration | undefined;
 }
@@ -552,11 +553,11 @@ export interface YieldRequested {
   by: string;
   /** Why, for people. */
   reason: string;
-  /** How long the request stands from now on. */
+  /** How long the request stays open from now on. */
   within?:
     | Duration
     | undefined;
-  /** Whether the lock is taken away then: `lost` with LOST_REASON_PREEMPTED follows. */
+  /** Whether the lock is taken away at the end of that time: `lost` with PREEMPTED follows. */
   preempt: boolean;
 }
 

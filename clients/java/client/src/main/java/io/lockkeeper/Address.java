@@ -12,6 +12,7 @@ record Address(String host, int port, boolean isTls, String socket) {
 
     static Address parse(String text) {
         String url = text.contains("://") ? text : "http://" + text;
+        String fault = "must be http://HOST:PORT, https://HOST:PORT or unix:///PATH";
         try {
             URI uri = new URI(url);
             if ("unix".equals(uri.getScheme()) && uri.getAuthority() == null) {
@@ -23,13 +24,14 @@ record Address(String host, int port, boolean isTls, String socket) {
             if (isKnown && uri.getHost() != null && uri.getPort() > 0 && !isPath) {
                 return new Address(uri.getHost(), uri.getPort(), isTls, null);
             }
+            String authority = uri.getRawAuthority();
+            if (isKnown && uri.getHost() == null && authority != null && authority.contains("_")) {
+                fault = "has a host name with an underscore, which java.net.URI does not allow";
+            }
         } catch (URISyntaxException malformed) {
             // Reported like any other text that is no address.
         }
-        throw new MisconfiguredException(
-                "endpoint: "
-                        + text
-                        + " must be http://HOST:PORT, https://HOST:PORT or unix:///PATH");
+        throw new MisconfiguredException("endpoint: " + text + " " + fault);
     }
 
     @Override

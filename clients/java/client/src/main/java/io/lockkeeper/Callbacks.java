@@ -4,6 +4,7 @@ import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 
 /**
  * The executor of the user. What it rejects, because it is full or was shut down, runs on a thread
@@ -15,6 +16,15 @@ import java.util.concurrent.atomic.AtomicBoolean;
 record Callbacks(Executor executor) implements Executor {
 
     private static final Logger LOGGER = System.getLogger("io.lockkeeper");
+
+    /** Calls a listener of the user. Nobody else would see that it failed. */
+    static <T> void tell(Consumer<T> listener, T event) {
+        try {
+            listener.accept(event);
+        } catch (RuntimeException | Error thrown) {
+            LOGGER.log(Level.WARNING, "a listener failed", thrown);
+        }
+    }
 
     @Override
     public void execute(Runnable task) {

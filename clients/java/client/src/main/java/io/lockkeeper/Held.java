@@ -92,7 +92,7 @@ public abstract sealed class Held implements AutoCloseable
      * @param listener the listener
      */
     public final void onLost(Consumer<Loss> listener) {
-        lost.thenAcceptAsync(listener, session.executor());
+        lost.thenAcceptAsync(it -> Callbacks.tell(listener, it), session.executor());
     }
 
     /**
@@ -109,7 +109,7 @@ public abstract sealed class Held implements AutoCloseable
             yieldListeners.add(listener);
             standing = yieldRequest();
         }
-        standing.ifPresent(it -> session.executor().execute(() -> listener.accept(it)));
+        standing.ifPresent(it -> session.executor().execute(() -> Callbacks.tell(listener, it)));
     }
 
     /**
@@ -208,7 +208,8 @@ public abstract sealed class Held implements AutoCloseable
             asked = new Asked(request, until);
             listeners = List.copyOf(yieldListeners);
         }
-        listeners.forEach(it -> session.executor().execute(() -> it.accept(request)));
+        listeners.forEach(
+                it -> session.executor().execute(() -> Callbacks.tell(it, request)));
     }
 
     void onRenewed(long until) {

@@ -18,6 +18,10 @@ import java.util.concurrent.locks.Lock;
  * <p>A loss shows in three ways: {@link Grant#onLost} of {@link #grant}, {@link #isLost}, and a
  * {@link LockLostException} of {@link #unlock} and of every further acquire by the thread.
  *
+ * <p>A thread that holds the lock and acquires it with a lease renews it for that lease, unless
+ * more than that is left. Without a lease it keeps the one that it has, which may end before the
+ * inner section does.
+ *
  * <p>All methods that acquire fail as {@link Lockkeeper#acquire(String)} does. {@code tryLock}
  * returns false at the end of its wait, but throws {@link NotGrantedException} for {@code
  * DEADLOCK}.
@@ -30,9 +34,14 @@ public final class LockkeeperLock implements Lock {
     private final String name;
     private final AcquireOptions options;
 
-    /** Acquires for an owner, or throws. */
-    private interface Acquire<E extends Exception> {
-        Grant by(AcquireOptions options) throws E;
+    /** Begins to acquire for an owner. */
+    private interface Begin {
+        Call<Grant> with(AcquireOptions options);
+    }
+
+    /** Waits for an answer, or throws. */
+    private interface Await<E extends Exception> {
+        <T> T on(Call<T> call) throws E;
     }
 
     LockkeeperLock(ThreadLocks locks, String name, AcquireOptions options) {
@@ -47,9 +56,7 @@ public final class LockkeeperLock implements Lock {
     /** Waits for the lock, and leaves the thread's interrupt as it is. */
     @Override
     public void lock() {
-        acquire(
-                options,
-                it -> locks.client().begin(name, it, false).awaitUninterruptibly());
+        acquire(options, this::begin, Call::awaitUninterruptibly);
     }
 
     /**
@@ -58,15 +65,13 @@ public final class LockkeeperLock implements Lock {
      * @param lease the lease; the lock is lost when it ends
      */
     public void lock(Duration lease) {
-        acquire(
-                options.lease(lease),
-                it -> locks.client().begin(name, it, false).awaitUninterruptibly());
+        acquire(options.lease(lease), this::begin, Call::awaitUninterruptibly);
     }
 
     @Override
     public void lockInterruptibly() throws InterruptedException {
-        this.<InterruptedException>acquire(
-                options, it -> locks.client().begin(name, it, false).await());
+        requireNotInterrupted();
+        this.<InterruptedException>acquire(options, this::begin, Call::await);
     }
 
     @Override
@@ -74,7 +79,8 @@ public final class LockkeeperLock implements Lock {
         try {
             acquire(
                     options,
-                    it -> locks.client().beginTry(name, it, false).awaitUninterruptibly());
+                    it -> locks.client().beginTry(name, it, false),
+                    Call::awaitUninterruptibly);
             return true;
         } catch (NotGrantedException busy) {
             return false;
@@ -83,7 +89,7 @@ public final class LockkeeperLock implements Lock {
 
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        Duration limit = Duration.of(Math.max(0, time), unit.toChronoUnit());
+        Duration limit = Duration.ofNanos(Math.max(0, unit.toNanos(time)));
         return tryLock(options.waitLimit(limit));
     }
 
@@ -100,12 +106,9 @@ public final class LockkeeperLock implements Lock {
     }
 
     private boolean tryLock(AcquireOptions limited) throws InterruptedException {
-        if (Thread.interrupted()) {
-            throw new InterruptedException();
-        }
+        requireNotInterrupted();
         try {
-            this.<InterruptedException>acquire(
-                    limited, it -> locks.client().begin(name, it, false).await());
+            this.<InterruptedException>acquire(limited, this::begin, Call::await);
             return true;
         } catch (NotGrantedException busy) {
             if (busy.reason().equals(DEADLOCK)) {
@@ -115,18 +118,39 @@ public final class LockkeeperLock implements Lock {
         }
     }
 
-    private <E extends Exception> void acquire(AcquireOptions how, Acquire<E> acquire) throws E {
+    /** A thread that holds the lock already does not wait, so nothing else would look. */
+    private static void requireNotInterrupted() throws InterruptedException {
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+    }
+
+    private Call<Grant> begin(AcquireOptions how) {
+        return locks.client().begin(name, how, false);
+    }
+
+    private <E extends Exception> void acquire(AcquireOptions how, Begin begin, Await<E> await)
+            throws E {
         Holds holds = locks.current(name);
         Side side = holds.side(options.mode());
         try {
             if (side.count > 0) {
                 side.grant.ensureHeld();
+                extend(side.grant, how.lease(), await);
             } else {
-                side.grant = acquire.by(how.owner(holds.owner));
+                side.grant = await.on(begin.with(how.owner(holds.owner)));
             }
             side.count++;
         } finally {
             locks.tidy(name, holds);
+        }
+    }
+
+    /** Renews a grant for a lease, unless that is null or would shorten what is left. */
+    private static <E extends Exception> void extend(Grant grant, Duration lease, Await<E> await)
+            throws E {
+        if (lease != null && grant.validFor().compareTo(lease) < 0) {
+            await.on(grant.session().renew(grant.guard(), lease, false));
         }
     }
 

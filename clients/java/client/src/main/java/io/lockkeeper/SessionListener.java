@@ -30,7 +30,7 @@ final class SessionListener {
     }
 
     private Void pass(SessionEvent event) {
-        listener.accept(event);
+        Callbacks.tell(listener, event);
         return null;
     }
 }

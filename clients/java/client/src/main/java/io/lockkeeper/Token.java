@@ -40,7 +40,7 @@ final class Token extends CallCredentials {
         String token = source.get().strip();
         // The token itself is never part of a message.
         if (!token.chars().allMatch(letter -> letter > ' ' && letter < 0x7f)) {
-            throw new MisconfiguredException("token: has letters that cannot be sent");
+            throw new MisconfiguredException("token: has invalid characters");
         }
         return "Bearer " + token;
     }

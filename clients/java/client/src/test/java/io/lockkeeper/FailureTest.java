@@ -111,6 +111,8 @@ final class FailureTest {
     @Test
     void whatCannotBeUsedIsNamed() {
         assertMisconfigured("endpoint: redis://x:1", "redis://x:1");
+        assertMisconfigured(
+                "endpoint: http://a_b:1 has a host name with an underscore", "http://a_b:1");
         assertMisconfigured("endpoints: must not be empty");
         MisconfiguredException unreadable =
                 assertThrows(
@@ -136,7 +138,7 @@ final class FailureTest {
                 assertThrows(
                         MisconfiguredException.class,
                         () -> Lockkeeper.builder().endpoints("a:1").token("s\u00e9cret").connect());
-        assertEquals("token: has letters that cannot be sent", token.getMessage());
+        assertEquals("token: has invalid characters", token.getMessage());
     }
 
     private static void assertMisconfigured(String beginning, String... endpoints) {

@@ -83,6 +83,47 @@ final class LockTest extends WithCoordinator {
     }
 
     @Test
+    void aFurtherAcquireExtendsTheLeaseAndNeverShortensIt() throws Exception {
+        LockkeeperLock lock = client.lock("extended");
+        Duration first = Duration.ofSeconds(10);
+        assertTrue(lock.tryLock(Duration.ofSeconds(1), first));
+        lock.lock(Duration.ofMinutes(10));
+        Duration left = lock.grant().orElseThrow().validFor();
+        assertTrue(left.compareTo(Duration.ofMinutes(5)) > 0, left.toString());
+        long stored =
+                client.withoutSession().describe("extended").getRemainingLease().getSeconds();
+        assertTrue(stored > 300, stored + " s");
+        assertTrue(lock.tryLock(Duration.ZERO, first));
+        lock.lock();
+        left = lock.grant().orElseThrow().validFor();
+        assertTrue(left.compareTo(Duration.ofMinutes(5)) > 0, left.toString());
+        assertEquals(4, lock.holdCount());
+        for (int held = 4; held > 0; held--) {
+            lock.unlock();
+        }
+    }
+
+    @Test
+    void theLongestTimeToWaitIsNoLimit() throws Exception {
+        Lock lock = client.lock("longest");
+        assertTrue(lock.tryLock(Long.MAX_VALUE, TimeUnit.DAYS));
+        assertTrue(lock.tryLock(Long.MIN_VALUE, TimeUnit.DAYS));
+        lock.unlock();
+        lock.unlock();
+    }
+
+    @Test
+    void aHolderThatIsInterruptedAcquiresNothing() {
+        LockkeeperLock lock = client.lock("held");
+        lock.lock();
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedException.class, lock::lockInterruptibly);
+        assertFalse(Thread.interrupted());
+        assertEquals(1, lock.holdCount());
+        lock.unlock();
+    }
+
+    @Test
     void aWriterReadsAndAReaderDoesNotWrite() throws Exception {
         ReadWriteLock lock = client.readWriteLock("rw");
         lock.writeLock().lock();
