@@ -34,6 +34,8 @@ if not token then
   return {why}
 elseif (number < 1 and not mode) or (asked_token and token > asked_token) then
   return {0}
+elseif asked_token and not all_asked(lock, {unpack(ARGV, 11)}) then
+  return {0}
 elseif mode and mode ~= 'read' and mode ~= 'write' then
   return {4}
 end
@@ -43,7 +45,7 @@ if remaining >= 0 then
   grace = math.min(grace, remaining)
 end
 
-local holders, gone, marks, asked = {}, {}, {}, set_of(ARGV, 11)
+local holders, gone, marks = {}, {}, {}
 local fields = redis.call('hscan', lock, '0', 'count', HOLDS_DELETED_MAX)[2]
 grace = number == 1 and is_mark(fields[1]) and 0 or grace
 for i = 1, #fields, 2 do
@@ -54,8 +56,6 @@ for i = 1, #fields, 2 do
   elseif owner ~= 'mode' or not mode then
     if not count or not (mode or may_be_lock(owner, remaining)) then
       return {4}
-    elseif asked_token and not is_mark(owner) and not asked[owner_of((string.gsub(owner, ':write$', '')))] then
-      return {0}
     elseif mode and string.sub(owner, -6) ~= ':write' then
       local base = KEYS[8] .. ':' .. owner .. ':rwlock_timeout:'
       left = #holders < 3 * max and redis.call('pttl', base .. string.format('%.0f', count))

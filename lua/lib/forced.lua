@@ -13,24 +13,3 @@ local function forced_mark(owner, mode)
   end
   return owner
 end
-
--- Closes a lock to all but the former owners that the marks are of: {mark, count of holds}. A writer
--- that also reads has one mark, for all of its holds.
-local function keep_closed(lock, marks, mode, grace)
-  for _, mark in ipairs(marks) do
-    redis.call('hincrby', lock, mark[1], string.format('%.0f', mark[2]))
-  end
-  if mode then
-    redis.call('hset', lock, 'mode', 'write')
-  end
-  expire_new(lock, grace)
-end
-
--- Returns a table whose keys are the words from the first on.
-local function set_of(words, first)
-  local set = {}
-  for i = first, #words do
-    set[words[i]] = true
-  end
-  return set
-end

@@ -1,14 +1,15 @@
 //! The Redis host against servers that ask for a password, or that speak TLS.
 
-use std::{path::Path, process::Command};
+use std::{path::Path, process::Command, sync::Arc};
 
 use lockkeeper_store::host::{
-    Call, HostError, Script, Value,
+    Call, HostError, Script, ScriptHost, Value, Wake,
     redis::{RedisConfig, TlsCertificates, connect},
     words,
 };
 use lockkeeper_testkit::prelude::*;
 use tempfile::TempDir;
+use tokio::sync::mpsc;
 
 use crate::{
     client::{reason, try_request},
@@ -113,19 +114,27 @@ async fn few_permissions_are_enough() {
     );
 }
 
-#[tokio::test]
-async fn a_refused_subscription_is_told() {
-    let server = RedisServer::start().await;
+/// A connection of the user `app`, which may use these channels.
+async fn as_user(
+    server: &RedisServer,
+    channels: &str,
+) -> (Arc<dyn ScriptHost>, mpsc::Receiver<Wake>) {
     let user = [
-        "ACL", "SETUSER", "app", "on", ">secret", "~*", "&allowed", "+@all",
+        "ACL", "SETUSER", "app", "on", ">secret", "~*", channels, "+@all",
     ];
     server.command(&user).await;
     let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
-    let (host, mut wakes) = connect(&RedisConfig {
+    let config = RedisConfig {
         url,
         ..RedisConfig::default()
-    })
-    .expect("good");
+    };
+    connect(&config).expect("good")
+}
+
+#[tokio::test]
+async fn a_refused_subscription_is_told() {
+    let server = RedisServer::start().await;
+    let (host, mut wakes) = as_user(&server, "&allowed").await;
     host.subscribe("allowed").await.expect("subscribed");
     assert!(matches!(
         host.subscribe("other").await,
@@ -141,22 +150,13 @@ async fn a_refused_subscription_is_told() {
         matches!(&channels, deadpool_redis::redis::Value::Array(channels) if channels.len() == 1)
     })
     .await;
-    assert_eq!(wakes.recv().await, Some(lockkeeper_store::host::Wake::Gap));
+    assert_eq!(wakes.recv().await, Some(Wake::Gap));
 }
 
 #[tokio::test]
 async fn channels_come_back_though_others_are_refused() {
     let server = RedisServer::start().await;
-    let user = [
-        "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all",
-    ];
-    server.command(&user).await;
-    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
-    let (host, mut wakes) = connect(&RedisConfig {
-        url,
-        ..RedisConfig::default()
-    })
-    .expect("good");
+    let (host, mut wakes) = as_user(&server, "&*").await;
     for channel in ["allowed", "also-allowed", "other"] {
         host.subscribe(channel).await.expect("subscribed");
     }
@@ -165,12 +165,12 @@ async fn channels_come_back_though_others_are_refused() {
     let fewer = ["resetchannels", "&allowed", "&also-allowed"];
     let fewer = [&["ACL", "SETUSER", "app"], &fewer[..]].concat();
     server.command(&fewer).await;
-    assert_eq!(wakes.recv().await, Some(lockkeeper_store::host::Wake::Gap));
+    assert_eq!(wakes.recv().await, Some(Wake::Gap));
     let channels = server.command(&["PUBSUB", "CHANNELS", "*allowed"]).await;
     let deadpool_redis::redis::Value::Array(channels) = channels else {
         panic!("{channels:?}");
     };
-    assert_eq!(channels.len(), 2, "the gap is told when they are back");
+    assert_eq!(channels.len(), 2, "both are back before the gap");
 }
 
 #[tokio::test]

@@ -70,7 +70,8 @@ pub static LOCK_FORCE: Script = script!(
     "shown",
     "queue",
     "queue_head",
-    "forced"
+    "forced",
+    "force"
 );
 /// Tells whether a lock was taken away by force.
 pub static LOCK_FORCED: Script = script!("lock_forced", "token", "shown");

@@ -217,7 +217,12 @@ async fn compare(stores: &[Store; 2], twins: &Twins, seed: u64) {
                 }
                 _ => kind,
             };
-            let ttl = store.try_command(&[b"PTTL", key]).await.unwrap();
+            let mut ttl = store.try_command(&[b"PTTL", key]).await.unwrap();
+            if key.starts_with(b"redisson_lock_token") && matches!(ttl, Value::Int(1..)) {
+                // A counter gets its whole time to live once in ten seconds of the store's clock,
+                // which may pass between the calls of the two.
+                ttl = Value::Bytes("ends".into());
+            }
             let mut mask = mask.lock();
             let (held, ttl) = (mask.shown(&held), mask.shown(&ttl));
             let _ = writeln!(dump, "{}: {held} {ttl}", key.escape_ascii());
@@ -234,6 +239,18 @@ fn sorted(members: Value) -> Value {
     };
     members.sort_by_key(|member| format!("{member:?}"));
     Value::Array(members)
+}
+
+/// The token of a first hold. Whether a script answers with it alone depends on the seconds of the
+/// store's clock; see `lua/lib/next_token.lua`.
+fn first_hold(reply: &Value) -> &Value {
+    match reply {
+        Value::Array(items) => match &items[..] {
+            [Value::Int(1), Value::Int(1), token, _, serial] if token == serial => token,
+            _ => reply,
+        },
+        _ => reply,
+    }
 }
 
 // === impl Twins ===
@@ -266,7 +283,7 @@ impl ScriptHost for Twins {
                 Ok(Value::Array(items)) if call.script.name.ends_with("_renew") => self.masks[twin]
                     .lock()
                     .shown(&Value::Array(items[1..].to_vec())),
-                Ok(value) => self.masks[twin].lock().shown(value),
+                Ok(value) => self.masks[twin].lock().shown(first_hold(value)),
                 // The text of an error names lines differently.
                 Err(HostError::Rejected { code, .. }) => code.clone(),
                 Err(error) => error.to_string(),

@@ -96,7 +96,7 @@ func forceRelease(t *testing.T, client *lockkeeper.Client) {
 	}
 }
 
-// awaitWaiter returns when somebody waits for the lock.
+// awaitWaiter returns when the lock has a waiter.
 func awaitWaiter(t *testing.T, client *lockkeeper.Client) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < limit; {
@@ -108,7 +108,7 @@ func awaitWaiter(t *testing.T, client *lockkeeper.Client) {
 			return
 		}
 	}
-	t.Fatal("nobody waits")
+	t.Fatal("the lock has no waiter")
 }
 
 // candidate is an elector that runs.

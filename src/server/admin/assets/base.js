@@ -1,4 +1,4 @@
-// What the pages share. All that the coordinator says is text: it gets onto the page by textContent only.
+// What the pages share. Everything that comes from the coordinator is text: it gets onto the page by textContent only.
 
 const TOKEN = "lockkeeper.token";
 const SOON_MS = 3000;
@@ -47,7 +47,7 @@ export function ask(path, parameters = {}, signal = undefined) {
 export const send = (path, body) =>
   request(`/api/v1/${path}`, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
 
-// An element with properties, or attributes (SVG), and children.
+// An element with properties, or attributes if it is SVG, and children.
 export function make(kind, properties = {}, ...children) {
   const element = Object.assign(document.createElement(kind), properties);
   element.append(...children);

@@ -10,12 +10,12 @@ import * as session from "./session.js";
 
 const PULSE_MS = 1000;
 const REFRESH_MS = 5000;
-// Slower pages are not loaded for each event.
+// A page that takes longer to load is not loaded for each event.
 const EAGER_MS = 20_000;
 const RETRY_MS = 5000;
 const DENIED_RETRY_MS = 60_000;
 
-// The element, the entry of the navigation, and how it is filled; `load` may say when again.
+// The element, the entry of the navigation, and how it is filled. `load` may answer when to load again.
 const ofKind = (kind) => ({ id: "lock", nav: "locks", load: lock.load(kind), clear: (name) => lock.clear(name, kind) });
 const PAGES = {
   overview,
@@ -40,7 +40,7 @@ function fail(error) {
   if (error.status === 401) return askForToken();
   put("problem", wordsOf(error));
   at("problem").hidden = false;
-  // Another token may do more.
+  // Another token may be allowed more.
   if (isDenied(error) && token.get()) at("view-token").hidden = false;
 }
 
@@ -48,7 +48,7 @@ function askForToken() {
   if (now.needsToken) return;
   now.needsToken = true;
   show("token");
-  showState("credentials are needed");
+  showState("credentials are needed", false);
   at("token").focus();
 }
 
@@ -60,10 +60,12 @@ function showState(text, isGood) {
 async function showStatus(signal) {
   const it = await ask("status", {}, signal);
   document.body.classList.toggle("read-only", !it.forceReleaseAllowed);
-  showState(`the store ${it.storeAnswers ? "answers" : "does not answer"}${it.draining ? " · draining" : ""} · here ${it.sessions} sessions · ${it.waiters} waiting · ${it.version}`, it.storeAnswers && !it.draining);
+  const store = it.storeAnswers ? "the store answers" : "the store does not answer";
+  const draining = it.draining ? " · draining" : "";
+  showState(`${store}${draining} · here ${it.sessions} sessions · ${it.waiters} waiting · ${it.version}`, it.storeAnswers && !it.draining);
 }
 
-// Not for a prefix.
+// A caller with the right to a prefix may not see it. It is asked once, as each refusal is audited.
 function noStatus(error) {
   if (!isDenied(error)) throw error;
   status = async () => {};
@@ -94,7 +96,7 @@ async function run() {
     }
   } catch (error) {
     if (signal.aborted) return;
-    if (!(error instanceof Refused)) showState("the coordinator does not answer");
+    if (!(error instanceof Refused)) showState("the coordinator does not answer", false);
     if (isDenied(error)) delay = DENIED_RETRY_MS;
     fail(error);
   }
@@ -119,8 +121,9 @@ async function pulse() {
 }
 
 function tellLoss(event) {
+  now.losses += 1;
   at("losses").hidden = false;
-  put("losses", `${++now.losses} lost`);
+  put("losses", `${now.losses} lost`);
   put("announced", `${event.name} was lost: ${whyOf(event)}`);
 }
 

@@ -8,7 +8,7 @@ const millis = (value) => (value < 10 ? `${value.toFixed(1)} ms` : value < 10_00
 const whole = (value) => Math.round(value).toLocaleString("en");
 const rate = (value) => (value < 10 ? value.toFixed(1) : whole(value));
 
-// What is drawn, how a value reads, and whether it is bad.
+// What is drawn, how a value reads, and whether each one is bad.
 const FIGURES = [
   ["Grants per second", ["grantsPerSecond"], rate],
   ["Waits under way", ["waiters"], whole],
