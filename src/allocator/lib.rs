@@ -22,6 +22,13 @@ static ALLOCATOR: Allocator = Allocator;
 /// What every block of mimalloc is aligned to, however it was asked for.
 const ALIGNED: usize = size_of::<usize>();
 
+/// Blocks from this size on are never put on one page with others. The page would stay as long as
+/// one of them, although all that were there while many sessions ended are free.
+const APART: usize = 64 << 10;
+
+/// The largest block that mimalloc puts on one page with others.
+const TOGETHER_MAX: usize = 512 << 10;
+
 /// mimalloc, which is asked for an alignment only if a block does not have it anyway. The crate
 /// `mimalloc` always asks, and a block above 1 KiB that is asked so takes several times as long.
 struct Allocator;
@@ -34,16 +41,26 @@ thread_local! {
     static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-// SAFETY: mimalloc's blocks have the size that they are asked for, and at least the alignment; a
+/// The size to ask for. Memory that is never touched is not taken from the system.
+#[inline]
+fn asked(size: usize) -> usize {
+    if size < APART {
+        size
+    } else {
+        size.max(TOGETHER_MAX + 1)
+    }
+}
+
+// SAFETY: mimalloc's blocks have at least the size and the alignment that they are asked for; a
 // block may be freed and grown however it was made.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block = unsafe {
             if layout.align() <= ALIGNED {
-                mi_malloc(layout.size())
+                mi_malloc(asked(layout.size()))
             } else {
-                mi_malloc_aligned(layout.size(), layout.align())
+                mi_malloc_aligned(asked(layout.size()), layout.align())
             }
         };
         block.cast()
@@ -51,6 +68,14 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if asked(layout.size()) != layout.size() {
+            // Not all that is asked for, which would then be touched.
+            let block = unsafe { self.alloc(layout) };
+            if !block.is_null() {
+                unsafe { block.write_bytes(0, layout.size()) };
+            }
+            return block;
+        }
         let block = unsafe {
             if layout.align() <= ALIGNED {
                 mi_zalloc(layout.size())
@@ -68,6 +93,11 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let size = asked(size);
+        if size == asked(layout.size()) {
+            // The block has this size.
+            return block;
+        }
         let block = block.cast::<c_void>();
         let block = unsafe {
             if layout.align() <= ALIGNED {

@@ -16,8 +16,9 @@ use crate::pb;
 /// Room for nearly every message without growing.
 const MESSAGE_BYTES: usize = 256;
 
-/// Sessions say a lot at once.
-const SESSION_BYTES: usize = 8 * 1024;
+/// Sessions say several things at once. A stream keeps two buffers of this size, and larger ones
+/// once it needs them.
+const SESSION_BYTES: usize = 1024;
 
 /// More than this is sent before more is made ready.
 const YIELD_BYTES: usize = 32 * 1024;

@@ -92,6 +92,7 @@ impl Coordinator {
             yields: Arc::new(Semaphore::new(YIELDS_MAX)),
             resumes: Semaphore::new(RESUMES_MAX),
             releases: Arc::new(Semaphore::new(RELEASES_MAX)),
+            ends: Semaphore::new(RELEASES_MAX),
             late_undos: Semaphore::new(LATE_UNDOS_MAX),
             config,
             started: Instant::now(),

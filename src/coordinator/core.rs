@@ -38,7 +38,7 @@ pub(crate) const YIELDS_MAX: usize = 1000;
 /// the others at once; more calls than this would only wait for each other, until all are too late.
 pub(crate) const RESUMES_MAX: usize = 256;
 
-/// Releases of sessions that end, at the same time. When the clients of a whole service end, more
+/// Calls for sessions that end, at the same time. When the clients of a whole service end, more
 /// would only wait for each other in the store, and the renewals of all others would wait behind
 /// them.
 pub(crate) const RELEASES_MAX: usize = 64;
@@ -72,6 +72,8 @@ pub(crate) struct Core {
     pub(crate) resumes: Semaphore,
     /// Room for releases of sessions that end, in turns.
     pub(crate) releases: Arc<Semaphore>,
+    /// The same for the records of their ends, which must not delay the releases.
+    pub(crate) ends: Semaphore,
     /// Room for undoes after the lease of their attempt.
     pub(crate) late_undos: Semaphore,
 }

@@ -13,7 +13,7 @@ use crate::{
     types::{Holding, LockName},
 };
 
-/// How long a release may keep its turn. One that a store does not answer must not keep those of
+/// How long a call may keep its turn. One that a store does not answer must not keep those of
 /// other stores waiting.
 const TURN_MAX: Duration = Duration::from_secs(1);
 
@@ -98,7 +98,11 @@ impl Core {
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
         let (whose, digest) = (self.group_of(session), session.id.digest());
         let retention = self.config.resume_max;
-        let remember = || self.scripts.end_session(&whose, &digest, retention);
+        let end = || self.scripts.end_session(&whose, &digest, retention);
+        let remember = async {
+            let turn = self.ends.acquire().await;
+            in_turn(turn, self.until_answered(session.lease, end)).await;
+        };
         // A session waits for one turn at a time, so that one with many grants leaves turns to
         // others.
         let turns = stream::iter(grants).then(|grant| {
@@ -107,19 +111,10 @@ impl Core {
         });
         let releases = turns.map(|(turn, grant)| {
             let core = Arc::clone(self);
-            async move {
-                let mut release = pin!(core.release_all(&grant));
-                if timeout(TURN_MAX, &mut release).await.is_err() {
-                    drop(turn);
-                    release.await;
-                }
-            }
+            async move { in_turn(turn, core.release_all(&grant)).await }
         });
         let releases = releases.buffer_unordered(RELEASES_MAX);
-        futures::join!(
-            self.until_answered(session.lease, remember),
-            releases.collect::<()>()
-        );
+        futures::join!(remember, releases.collect::<()>());
     }
 
     /// What the store remembers the ends of an identity's sessions under.
@@ -129,6 +124,15 @@ impl Core {
 
     pub(crate) fn group(&self, identity: &lockkeeper_access::Identity) -> String {
         [&self.config.limits.key_prefix, identity.mark()].concat()
+    }
+}
+
+/// Does a part of ending a session. The turn is over when that is done or takes long.
+async fn in_turn<T>(turn: T, work: impl Future) {
+    let mut work = pin!(work);
+    if timeout(TURN_MAX, &mut work).await.is_err() {
+        drop(turn);
+        work.await;
     }
 }
 

@@ -190,6 +190,7 @@ impl Event {
         Self {
             name: self.name.apart(),
             owner: self.owner.apart(),
+            note: self.note.as_deref().cloned().map(Arc::new),
             ..self.clone()
         }
     }

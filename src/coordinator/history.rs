@@ -6,6 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use uuid::Uuid;
 
 use crate::types::SessionId;
 
@@ -17,6 +18,10 @@ const TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// Sessions that have ended and whose client names are kept.
 const CLIENTS_MAX: usize = 10_000;
+
+/// Room for them that never grows, although entries that come and go leave gaps. What is allocated
+/// while many sessions end lies among their memory, and keeps it from going back.
+const CLIENTS_ROOM: usize = 2 * CLIENTS_MAX;
 
 /// Events that a reader copies at once; grants wait for it.
 const COPIED_AT_ONCE: usize = 256;
@@ -33,8 +38,8 @@ struct State<E> {
     last: u64,
     /// Up to which number events have been replaced by copies.
     copied: u64,
-    clients: HashMap<SessionId, String>,
-    ended: VecDeque<SessionId>,
+    clients: HashMap<Uuid, Box<str>>,
+    ended: VecDeque<Uuid>,
 }
 
 /// An event of the past.
@@ -57,8 +62,8 @@ impl<E: Clone> History<E> {
             text_bytes: 0,
             last: 0,
             copied: 0,
-            clients: HashMap::new(),
-            ended: VecDeque::new(),
+            clients: HashMap::with_capacity(CLIENTS_ROOM),
+            ended: VecDeque::with_capacity(CLIENTS_MAX + 1),
         }))
     }
 
@@ -107,11 +112,12 @@ impl<E: Clone> History<E> {
         if name.is_empty() {
             return;
         }
+        let id = id.uuid();
         let mut state = self.0.lock();
-        if state.clients.insert(id.clone(), name.to_owned()).is_some() {
+        if state.clients.insert(id, name.into()).is_some() {
             return;
         }
-        state.ended.push_back(id.clone());
+        state.ended.push_back(id);
         if state.ended.len() > CLIENTS_MAX
             && let Some(oldest) = state.ended.pop_front()
         {
@@ -124,7 +130,9 @@ impl<E: Clone> History<E> {
     }
 
     pub(crate) fn client_name(&self, id: &SessionId) -> Option<String> {
-        self.0.lock().clients.get(id).cloned()
+        let state = self.0.lock();
+        let name = state.clients.get(&id.uuid())?;
+        Some(name.to_string())
     }
 
     /// The newest events before a number, newest first.

@@ -107,7 +107,7 @@ pub use self::{
     },
     operation::Operation,
     recent::{Recent, Recorded},
-    reply::{AnswersTo, Reply},
+    reply::{Answered, AnswersTo, Reply},
     resume::{Resumed, ResumedGrant, ResumedPermits},
     semaphore::{
         attempt::PermitDelivery,

@@ -57,7 +57,7 @@ impl Core {
             && !holder.has(grant)
         {
             let key = holder.key(&grant.name);
-            watchdog::look_at_former(self, &holder.session, &key, former.token);
+            watchdog::look_at_former(self, &holder.session(), &key, former.token);
         }
     }
 

@@ -30,12 +30,15 @@ pub struct Reply {
     pub account: Account,
 }
 
+/// The id of an operation, and an answer to it, in a box: an empty queue has room for dozens.
+pub type Answered = (u64, Box<Answer>);
+
 /// The receiver of an operation's answers.
 #[derive(Debug)]
 pub enum AnswersTo {
     /// A queue for many operations. Only a notification of a wait needs a second free slot; the
     /// last answer takes any.
-    Queue(mpsc::Sender<(u64, Answer)>),
+    Queue(mpsc::Sender<Answered>),
     /// A mailbox for this operation.
     Mailbox(MailboxWriter<Answer>),
 }
@@ -57,7 +60,7 @@ impl Reply {
     fn tell(&self, answer: Answer) -> bool {
         match &self.to {
             AnswersTo::Queue(queue) => {
-                queue.capacity() > 1 && queue.try_send((self.op_id, answer)).is_ok()
+                queue.capacity() > 1 && queue.try_send((self.op_id, Box::new(answer))).is_ok()
             }
             AnswersTo::Mailbox(mailbox) => mailbox.tell(answer),
         }
@@ -67,7 +70,9 @@ impl Reply {
     pub(crate) async fn finish(self, answer: Result<Answer, Error>) {
         let answer = answer.unwrap_or_else(Answer::Failed);
         match &self.to {
-            AnswersTo::Queue(queue) => drop(queue.send((self.op_id, answer)).await),
+            AnswersTo::Queue(queue) => {
+                drop(queue.send((self.op_id, Box::new(answer))).await);
+            }
             AnswersTo::Mailbox(mailbox) => mailbox.finish(answer),
         }
     }
@@ -108,8 +113,8 @@ impl Progress for Reply {
 
 // === impl AnswersTo ===
 
-impl From<mpsc::Sender<(u64, Answer)>> for AnswersTo {
-    fn from(queue: mpsc::Sender<(u64, Answer)>) -> Self {
+impl From<mpsc::Sender<Answered>> for AnswersTo {
+    fn from(queue: mpsc::Sender<Answered>) -> Self {
         Self::Queue(queue)
     }
 }
@@ -172,9 +177,9 @@ mod tests {
         assert!(reply.notify(WaitState::Latch(3)));
         let mut next = || answers.try_recv().unwrap().1;
         let of_all = next();
-        assert!(of_all.is_about_wait() && matches!(of_all, Answer::WaitingForAll(..)));
+        assert!(of_all.is_about_wait() && matches!(*of_all, Answer::WaitingForAll(..)));
         let latch = next();
-        assert!(latch.is_about_wait() && matches!(latch, Answer::WaitingForLatch(3)));
+        assert!(latch.is_about_wait() && matches!(*latch, Answer::WaitingForLatch(3)));
     }
 
     #[tokio::test]

@@ -150,3 +150,7 @@ pub(crate) fn listen_limits(settings: &Settings, access: &Access) -> listen::Lim
 fn connection_age_max(settings: &Settings) -> Option<Duration> {
     Some(settings.server.connection_age_max).filter(|age| !age.is_zero())
 }
+
+#[cfg(test)]
+#[path = "layers_tests.rs"]
+mod tests;

@@ -96,7 +96,7 @@ fn is_loopback(address: std::net::IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-fn access_config(settings: &Settings) -> lockkeeper_access::Config {
+pub(crate) fn access_config(settings: &Settings) -> lockkeeper_access::Config {
     let Settings { auth, access, .. } = settings;
     let jwt = file(&auth.jwks_file).map(|file| JwtConfig {
         file,

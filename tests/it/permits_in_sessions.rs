@@ -16,8 +16,8 @@ fn resume(opened: &pb::SessionOpened, permits: Vec<pb::PermitGrant>) -> Request 
     Request::Resume(pb::ResumeSession {
         session_id: opened.session_id.clone(),
         resume_token: opened.resume_token.clone(),
-        grants: Vec::new(),
         permits,
+        ..Default::default()
     })
 }
 

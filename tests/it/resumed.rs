@@ -58,6 +58,7 @@ async fn a_client_names_no_more_than_a_session_may_hold() {
             resume_token: opened.resume_token.clone(),
             grants: grants.collect(),
             permits: permits.collect(),
+            ..Default::default()
         };
         let first = pb::session_request::Request::Resume(resume);
         match back.session(first).await {

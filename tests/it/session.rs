@@ -274,6 +274,46 @@ async fn a_session_says_how_often_to_ping_and_to_renew_and_answers_pings() {
     assert_eq!(std_duration(opened.renew_interval), lease * 3 / 10);
 }
 
+/// The connection is alive all the time, as that to a proxy is.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_no_pings_any_more_is_taken_for_gone() {
+    let (world, mut other) = World::with_client().await;
+    let mut client = world.client(0).await;
+    let mut without = client.open().await;
+    without.acquire("b").await;
+    for is_resumed in [false, true] {
+        let open = pb::OpenSession {
+            sends_pings: !is_resumed,
+            ..Default::default()
+        };
+        let mut session = client.open_with(open).await.unwrap();
+        if is_resumed {
+            let resume = pb::ResumeSession {
+                session_id: session.opened.session_id.clone(),
+                resume_token: session.opened.resume_token.clone(),
+                sends_pings: true,
+                ..Default::default()
+            };
+            session = client.session(Request::Resume(resume)).await.unwrap();
+        }
+        session.acquire("a").await;
+        for _ in 0..20 {
+            session.send_as(0, Request::Ping(pb::Ping {}));
+            assert!(matches!(session.end(0).await, Response::Pong(_)));
+            tokio::time::sleep(secs(29)).await;
+        }
+        assert!(!other.gets_for("a", "y", secs(1)).await, "it sends them");
+        tokio::time::sleep(secs(3 * 30)).await;
+        assert!(other.gets_for("a", "y", secs(1)).await, "{is_resumed}");
+        assert!(matches!(session.next().await, Ok(None)));
+    }
+    assert!(
+        !other.gets_for("b", "z", secs(1)).await,
+        "it never sends any"
+    );
+    assert_eq!(world.coordinator(0).load().sessions, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn with_10_000_waiting_frames_a_release_is_answered_at_once() {
     let (world, _client, mut session) = World::with_session().await;

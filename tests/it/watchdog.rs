@@ -37,6 +37,21 @@ async fn mission_12_a_third_of_the_lease_after_another_it_is_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_sends_pings_may_pause_however_short_its_lease() {
+    let (world, mut client) = World::with_client().await;
+    let open = pb::OpenSession {
+        sends_pings: true,
+        ..Default::default()
+    };
+    let mut session = client.open_with(open.lasting(secs(1))).await.unwrap();
+    session.acquire("a").await;
+    tokio::time::sleep(secs(9)).await;
+    assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(1));
+    tokio::time::sleep(secs(12)).await;
+    assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_grant_is_not_safe_for_as_long_as_one_that_the_store_has_forgotten() {
     let (world, _client, mut session) = World::with_session().await;
     let first = session.acquire("a").await;

@@ -86,6 +86,7 @@ async fn a_session_of_a_killed_coordinator_is_resumed_with_its_locks_and_permits
             resume_token: holder.opened.resume_token.clone(),
             grants: grants.clone(),
             permits: vec![permits.clone()],
+            ..Default::default()
         });
         let mut resumed = far.session(resume).await.unwrap();
         let tokens = |grants: &[pb::Grant]| {

@@ -93,8 +93,8 @@ async fn a_session_that_is_resumed_elsewhere_in_time_keeps_its_permits() {
     let resume = Request::Resume(pb::ResumeSession {
         session_id: holder.opened.session_id.clone(),
         resume_token: holder.opened.resume_token.clone(),
-        grants: Vec::new(),
         permits: vec![grant.clone()],
+        ..Default::default()
     });
     let mut resumed = b.client().await.session(resume).await.unwrap();
     assert_eq!(resumed.opened.permits.len(), 1);

@@ -147,6 +147,6 @@ pub(crate) async fn ask(node: &Node, operation: Operation) -> Option<Answer> {
     tokio::select! {
         biased;
         () = node.down.cancelled() => None,
-        answer = last => answer,
+        answer = last => answer.map(|answer| *answer),
     }
 }

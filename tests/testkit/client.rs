@@ -176,7 +176,7 @@ impl Client {
             session_id: opened.session_id.clone(),
             resume_token: opened.resume_token.clone(),
             grants,
-            permits: Vec::new(),
+            ..pb::ResumeSession::default()
         };
         self.session(Request::Resume(resume)).await
     }

@@ -3,8 +3,10 @@
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use clap::Parser;
+use clap::{Parser, builder::PossibleValuesParser};
 use lockkeeper_base::threads;
+
+use crate::runner;
 
 /// Measures Lockkeeper against anchors.
 #[derive(Debug, Parser)]
@@ -73,7 +75,13 @@ pub(crate) struct RunArgs {
     #[arg(long, env = "BENCH_SECONDS", default_value = "5", value_parser = positive)]
     pub(crate) seconds: f64,
     /// Only these measurements, named as in the results, with commas between them.
-    #[arg(long, env = "BENCH_ONLY", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "BENCH_ONLY",
+        value_delimiter = ',',
+        hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(runner::names())
+    )]
     pub(crate) only: Vec<String>,
     /// Grants that are watched at once.
     #[arg(long, default_value_t = 100_000)]

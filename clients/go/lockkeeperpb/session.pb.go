@@ -757,7 +757,11 @@ type OpenSession struct {
 	// It need not be unique.
 	ClientName string `protobuf:"bytes,2,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
 	// What happens to the session's grants when its stream breaks.
-	OnDisconnect  OnDisconnect `protobuf:"varint,3,opt,name=on_disconnect,json=onDisconnect,proto3,enum=lockkeeper.v1.OnDisconnect" json:"on_disconnect,omitempty"`
+	OnDisconnect OnDisconnect `protobuf:"varint,3,opt,name=on_disconnect,json=onDisconnect,proto3,enum=lockkeeper.v1.OnDisconnect" json:"on_disconnect,omitempty"`
+	// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
+	// sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends the
+	// stream as broken: the client is frozen, or gone behind a proxy.
+	SendsPings    bool `protobuf:"varint,4,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -813,6 +817,13 @@ func (x *OpenSession) GetOnDisconnect() OnDisconnect {
 	return OnDisconnect_ON_DISCONNECT_UNSPECIFIED
 }
 
+func (x *OpenSession) GetSendsPings() bool {
+	if x != nil {
+		return x.SendsPings
+	}
+	return false
+}
+
 // ResumeSession resumes a session whose stream broke, on this coordinator or on any other with the
 // same `session.secret`. Errors that end the stream: NOT_FOUND / SESSION_NOT_FOUND if the resume
 // token is not valid for the session, if it is too old, or if the session was closed or ended by an
@@ -832,7 +843,9 @@ type ResumeSession struct {
 	Grants []*Grant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
 	// The permits that the client believes it holds, checked in the same way. Grants that are gone
 	// are reported by `permits_lost`.
-	Permits       []*PermitGrant `protobuf:"bytes,4,rep,name=permits,proto3" json:"permits,omitempty"`
+	Permits []*PermitGrant `protobuf:"bytes,4,rep,name=permits,proto3" json:"permits,omitempty"`
+	// Same as OpenSession.sends_pings, for the new stream.
+	SendsPings    bool `protobuf:"varint,5,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -893,6 +906,13 @@ func (x *ResumeSession) GetPermits() []*PermitGrant {
 		return x.Permits
 	}
 	return nil
+}
+
+func (x *ResumeSession) GetSendsPings() bool {
+	if x != nil {
+		return x.SendsPings
+	}
+	return false
 }
 
 // CloseSession ends the session.
@@ -2370,18 +2390,22 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"await_free\x18P \x01(\v2\x1f.lockkeeper.v1.AwaitFreeRequestH\x00R\tawaitFree\x12<\n" +
 	"\btransfer\x18Q \x01(\v2\x1e.lockkeeper.v1.TransferRequestH\x00R\btransfer\x12 \n" +
 	"\vtraceparent\x18( \x01(\tR\vtraceparentB\t\n" +
-	"\arequest\"\xa1\x01\n" +
+	"\arequest\"\xc2\x01\n" +
 	"\vOpenSession\x12/\n" +
 	"\x05lease\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1f\n" +
 	"\vclient_name\x18\x02 \x01(\tR\n" +
 	"clientName\x12@\n" +
-	"\ron_disconnect\x18\x03 \x01(\x0e2\x1b.lockkeeper.v1.OnDisconnectR\fonDisconnect\"\xb5\x01\n" +
+	"\ron_disconnect\x18\x03 \x01(\x0e2\x1b.lockkeeper.v1.OnDisconnectR\fonDisconnect\x12\x1f\n" +
+	"\vsends_pings\x18\x04 \x01(\bR\n" +
+	"sendsPings\"\xd6\x01\n" +
 	"\rResumeSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\fR\vresumeToken\x12,\n" +
 	"\x06grants\x18\x03 \x03(\v2\x14.lockkeeper.v1.GrantR\x06grants\x124\n" +
-	"\apermits\x18\x04 \x03(\v2\x1a.lockkeeper.v1.PermitGrantR\apermits\"\x0e\n" +
+	"\apermits\x18\x04 \x03(\v2\x1a.lockkeeper.v1.PermitGrantR\apermits\x12\x1f\n" +
+	"\vsends_pings\x18\x05 \x01(\bR\n" +
+	"sendsPings\"\x0e\n" +
 	"\fCloseSession\"\x11\n" +
 	"\x0fCancelOperation\"\x06\n" +
 	"\x04Ping\"\x06\n" +

@@ -119,7 +119,8 @@ class BareStream {
 
   async open(): Promise<void> {
     const lease = undefined;
-    const value = { lease, clientName: "", onDisconnect: OnDisconnect.UNSPECIFIED };
+    const onDisconnect = OnDisconnect.UNSPECIFIED;
+    const value = { lease, clientName: "", onDisconnect, sendsPings: false };
     await this.#ask(0n, { $case: "open", value });
   }
 

@@ -5075,6 +5075,11 @@ pub struct OpenSession {
     /// What happens to the session's grants when its stream breaks.
     #[prost(enumeration = "OnDisconnect", tag = "3")]
     pub on_disconnect: i32,
+    /// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
+    /// sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends the
+    /// stream as broken: the client is frozen, or gone behind a proxy.
+    #[prost(bool, tag = "4")]
+    pub sends_pings: bool,
 }
 /// ResumeSession resumes a session whose stream broke, on this coordinator or on any other with the
 /// same `session.secret`. Errors that end the stream: NOT_FOUND / SESSION_NOT_FOUND if the resume
@@ -5100,6 +5105,9 @@ pub struct ResumeSession {
     /// are reported by `permits_lost`.
     #[prost(message, repeated, tag = "4")]
     pub permits: ::prost::alloc::vec::Vec<PermitGrant>,
+    /// Same as OpenSession.sends_pings, for the new stream.
+    #[prost(bool, tag = "5")]
+    pub sends_pings: bool,
 }
 /// CloseSession ends the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -275,6 +275,7 @@ impl Stream {
         if is_new {
             self.session = Some(ResumeSession {
                 session_id: opened.session_id.clone(),
+                sends_pings: true,
                 ..ResumeSession::default()
             });
             self.lease = to_std(opened.lease);

@@ -63,6 +63,7 @@ impl SessionBuilder {
             lease: to_proto(self.lease, "lease")?,
             client_name: self.client_name,
             on_disconnect: self.on_disconnect.into(),
+            sends_pings: true,
         };
         let (driver, session) = Driver::open(self.endpoints, open).await?;
         crate::task::spawn_detached("client-session", driver.run());

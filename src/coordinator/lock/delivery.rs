@@ -44,7 +44,7 @@ pub(crate) struct Undo {
 
 /// The hold count of the owner without a hold that nobody took; the grant table counts that hold
 /// only if it was registered. None if it must stay: the table now has another grant, or a resume
-/// has confirmed it.
+/// has confirmed it. No table has the grants of an owner without a session.
 pub(crate) fn holds_without(
     session: Option<&Arc<Session>>,
     registered: bool,
@@ -54,10 +54,13 @@ pub(crate) fn holds_without(
     let key = GrantKey::of(grant);
     // An unregistered hold is one more than the table has; a registered hold must still belong to
     // the same grant.
-    let held = match (session, registered) {
-        (None, _) => None,
-        (Some(session), false) => session.grant(&key),
-        (Some(session), true) => session.grant_of(&key, lost).ok()?,
+    let Some(session) = session else {
+        return Some(grant.hold_count.saturating_sub(1));
+    };
+    let held = if registered {
+        session.grant_of(&key, lost).ok()?
+    } else {
+        session.grant(&key)
     };
     match held {
         None => Some(0),
@@ -177,13 +180,22 @@ impl Undo {
                 session.set_releasing(&key, false);
             }
         } else if undone {
-            if known_holds == 0 {
-                core.sessionless
-                    .release(&grant.name, grant.mode, &grant.owner);
-            }
-            core.events
-                .tell(|| Event::of_grant(What::Released, &grant).holding(known_holds));
+            core.given_back(&grant, known_holds);
         }
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// A hold of an owner without a session was given back, and these are left.
+    pub(crate) fn given_back(&self, grant: &Grant, left: u32) {
+        if left == 0 {
+            self.sessionless
+                .release(&grant.name, grant.mode, &grant.owner);
+        }
+        self.events
+            .tell(|| Event::of_grant(What::Released, grant).holding(left));
     }
 }
 

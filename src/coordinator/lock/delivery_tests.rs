@@ -5,8 +5,8 @@ use super::*;
 use crate::{
     lock::request::Acquire,
     testing::{
-        account, acquire, config, granted, holders, in_session, name, open, owner, request_id,
-        settle, start,
+        account, acquire, config, granted, holders, in_session, name, open, owner, releases,
+        request_id, settle, start,
     },
 };
 
@@ -28,6 +28,26 @@ async fn a_hold_that_nobody_takes_is_given_back_with_its_quota_and_counted() {
     assert!(core.has_room(&request.account));
     assert!(holders(core, "a").await.is_empty());
     assert_eq!(core.metrics.orphans.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_hold_that_nobody_takes_leaves_the_first_one_counted() {
+    let coordinator = start(config());
+    coordinator.keep_history();
+    let core = &coordinator.core;
+    let request = Acquire {
+        account: account(Quotas {
+            grants: 1,
+            ..Quotas::default()
+        }),
+        ..acquire("a", Mode::Exclusive, &owner("x"))
+    };
+    granted(&coordinator, &request).await.take().unwrap();
+    drop(granted(&coordinator, &request).await);
+    settle().await;
+    assert_eq!(holders(core, "a").await, [("x".to_owned(), 1)]);
+    assert!(!core.has_room(&request.account));
+    assert_eq!(releases(&coordinator), [1]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ use foldhash::fast::{FixedState, RandomState};
 use lockkeeper_store::script::Mode;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::types::{Grant, GrantKey, LockName, Owner, SessionId, Slot};
 
@@ -40,7 +41,7 @@ pub(crate) struct Former {
 /// that would stay when they have ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
-    pub(crate) session: SessionId,
+    session: Uuid,
     slot: Slot,
     /// None: the default.
     label: Option<Box<str>>,
@@ -94,7 +95,7 @@ impl Holder {
     fn of(grant: &Grant, session: &SessionId) -> Self {
         let label = &*grant.owner.label;
         Self {
-            session: session.clone(),
+            session: session.uuid(),
             slot: GrantKey::of(grant).slot,
             label: (label != Owner::DEFAULT_LABEL).then(|| label.into()),
         }
@@ -102,7 +103,7 @@ impl Holder {
 
     /// Whether it is the holder of this grant, too.
     pub(crate) fn has(&self, grant: &Grant) -> bool {
-        grant.owner.session.as_ref() == Some(&self.session)
+        grant.owner.session.as_ref().map(SessionId::uuid) == Some(self.session)
             && GrantKey::of(grant).slot == self.slot
             && *grant.owner.label == *self.label()
     }
@@ -114,6 +115,10 @@ impl Holder {
             slot: self.slot,
             label: self.label().into(),
         }
+    }
+
+    pub(crate) fn session(&self) -> SessionId {
+        self.session.into()
     }
 
     fn label(&self) -> &str {

@@ -200,10 +200,10 @@ impl UndoAll {
         // A repeat of the request may have taken the grants over; then this undo must not give them
         // back.
         if session.is_none() && undone {
-            let over = grants.iter().zip(&left);
-            for ((grant, _), _) in over.filter(|(_, left)| **left == Some(0)) {
-                core.sessionless
-                    .release(&grant.name, grant.mode, &grant.owner);
+            for ((grant, _), left) in grants.iter().zip(&left) {
+                if let Some(left) = *left {
+                    core.given_back(grant, left);
+                }
             }
         }
         if registered && (undone || identity.has_own_record()) {

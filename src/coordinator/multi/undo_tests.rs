@@ -7,7 +7,7 @@ use crate::{
     multi::request::AcquireAll,
     testing::{
         Fault, SECOND, account, acquire_all, config, granted_all, holders, in_session, locks, name,
-        open, owner, request_id, settle, start, start_faulty,
+        open, owner, releases, request_id, settle, start, start_faulty,
     },
     types::Owner,
     watchdog,
@@ -43,6 +43,7 @@ async fn an_undo_waits_for_a_later_operation_of_the_owner_on_any_of_the_locks() 
 #[tokio::test(start_paused = true)]
 async fn without_a_session_an_undo_gives_the_quota_back_only_with_the_locks() {
     let coordinator = start(config());
+    coordinator.keep_history();
     let caller = account(Quotas {
         grants: 4,
         ..Quotas::default()
@@ -60,6 +61,7 @@ async fn without_a_session_an_undo_gives_the_quota_back_only_with_the_locks() {
     drop(delivery);
     settle().await;
     assert_eq!(counts(&plain.owner), [false; 2]);
+    assert_eq!(releases(&coordinator), [0; 2]);
     let repeatable = AcquireAll {
         request_id: request_id("r"),
         ..plain

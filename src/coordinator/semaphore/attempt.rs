@@ -268,6 +268,8 @@ impl Undo {
         } else if undone {
             core.sessionless
                 .release_permits(&grant.name, &grant.owner, &grant.ids);
+            core.events
+                .tell(|| Event::of_permits(What::Released, &grant).holding(0));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     stream::Opened,
     testing::{
         Caller, Fault, Faults, MILLI, SECOND, account, config, in_session, name, open, owner,
-        request_id, settle, start_faulty,
+        releases, request_id, settle, start_faulty,
     },
     types::{Lease, Owner, tests::limits},
     watchdog,
@@ -78,6 +78,7 @@ async fn available(coordinator: &Coordinator) -> u32 {
 #[tokio::test(start_paused = true)]
 async fn permits_that_nobody_takes_are_given_back_with_their_quota() {
     let (_faults, coordinator) = semaphore().await;
+    coordinator.keep_history();
     let core = &coordinator.core;
     let request = AcquirePermits {
         account: account(Quotas {
@@ -92,6 +93,7 @@ async fn permits_that_nobody_takes_are_given_back_with_their_quota() {
     settle().await;
     assert!(core.has_room(&request.account));
     assert_eq!(available(&coordinator).await, 3);
+    assert_eq!(releases(&coordinator), [0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,7 +30,7 @@ pub(crate) use self::{
     faults::{Fault, Faults, start_faulty, two_on_one_store},
     requests::{
         acquire, acquire_all, granted, granted_all, holders, in_session, locks, open, owner,
-        request_id, settle,
+        releases, request_id, settle,
     },
     resumed::named,
 };

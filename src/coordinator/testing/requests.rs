@@ -7,6 +7,7 @@ use super::{MILLI, name};
 use crate::{
     coordinator::Coordinator,
     core::Core,
+    events::What,
     lock::{
         attempt::{Attempted, attempt},
         delivery::Delivery,
@@ -91,6 +92,13 @@ pub(crate) async fn holders(core: &Core, of: &str) -> Vec<(String, u32)> {
     let owner = |field: &[u8]| Owner::from_field(str::from_utf8(field).unwrap());
     let holders = holders.map(|it| (owner(&it.owner).label.to_string(), it.hold_count));
     holders.collect()
+}
+
+/// The holds that were left after each release that the history has, the newest first.
+pub(crate) fn releases(coordinator: &Coordinator) -> Vec<u32> {
+    let releases = coordinator.recent().map(|it| it.event);
+    let releases = releases.filter(|event| event.what == What::Released);
+    releases.map(|event| event.holds).collect()
 }
 
 /// Lets everything run that waits for nothing.

@@ -1,6 +1,6 @@
 //! A coordinator as a whole.
 
-use std::sync::Arc;
+use std::{ptr, sync::Arc};
 
 use lockkeeper_access::Account;
 use lockkeeper_store::{
@@ -110,7 +110,8 @@ async fn events_cost_nothing_while_nobody_watches() {
 async fn events_that_stay_have_texts_of_their_own() {
     let coordinator = start(config());
     coordinator.keep_history();
-    let request = acquire("a", Mode::Exclusive, &owner("x"));
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
     let grant = granted(&coordinator, &request).await.take().unwrap();
     let is_shared = || {
         let recent = coordinator.recent().next().unwrap();
@@ -120,14 +121,17 @@ async fn events_that_stay_have_texts_of_their_own() {
         );
         let names = [&recent.event.name, &grant.name].map(LockName::shared);
         let labels = [&recent.event.owner.label, &grant.owner.label];
+        let sessions = [&recent.event.owner, &grant.owner];
+        let sessions = sessions.map(|owner| owner.session.as_ref().unwrap().as_str());
         [
             Arc::ptr_eq(&names[0], &names[1]),
             Arc::ptr_eq(labels[0], labels[1]),
+            ptr::eq(sessions[0], sessions[1]),
         ]
     };
-    assert_eq!(is_shared(), [true; 2]);
+    assert_eq!(is_shared(), [true; 3]);
     tokio::time::sleep(SECOND * 21).await;
-    assert_eq!(is_shared(), [false; 2]);
+    assert_eq!(is_shared(), [false; 3]);
 }
 
 #[tokio::test(start_paused = true)]

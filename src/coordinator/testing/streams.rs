@@ -174,7 +174,7 @@ async fn an_operation_that_is_submitted_is_answered_and_counted() {
     coordinator.submit(Operation::Acquire(request), reply);
     let (op_id, answer) = answers.recv().await.unwrap();
     assert_eq!(op_id, 3);
-    assert!(matches!(answer, Answer::Granted(_)), "{answer:?}");
+    assert!(matches!(*answer, Answer::Granted(_)), "{answer:?}");
     assert!(answers.recv().await.is_none());
 }
 

@@ -32,12 +32,13 @@ impl Owner {
     /// The owner of requests in a session that name none.
     pub const DEFAULT_LABEL: &'static str = "0";
 
-    /// The same, but it shares no label and field with this one.
+    /// The same, but it shares no text with this one.
     pub(crate) fn apart(&self) -> Self {
         Self {
+            session: self.session.as_ref().map(SessionId::apart),
             label: Arc::from(&*self.label),
             field: Arc::from(&*self.field),
-            ..self.clone()
+            made: self.made,
         }
     }
 

@@ -27,7 +27,18 @@ const DIGEST_CHARS: usize = 16;
 impl SessionId {
     /// A new random id.
     pub fn random() -> Self {
-        Self(Uuid::new_v4().to_string().into())
+        Uuid::new_v4().into()
+    }
+
+    /// The same, but it shares no text with this one.
+    pub(crate) fn apart(&self) -> Self {
+        Self(Arc::from(&*self.0))
+    }
+
+    /// The same without the memory that it shares with the session.
+    pub(crate) fn uuid(&self) -> Uuid {
+        // Each id is one.
+        Uuid::try_parse(&self.0).unwrap_or_default()
     }
 
     /// Parses a UUID in the form it was issued; whether the session exists is another question.
@@ -46,6 +57,12 @@ impl SessionId {
     /// The digest that others may see.
     pub fn digest(&self) -> String {
         digest(&self.0)
+    }
+}
+
+impl From<Uuid> for SessionId {
+    fn from(uuid: Uuid) -> Self {
+        Self(uuid.to_string().into())
     }
 }
 

@@ -7,7 +7,7 @@ use futures::{
 use lockkeeper_access::{Account, Right};
 use lockkeeper_coordinator::{
     Answer, Campaign, ElectionValue, Error, Invalid, Leadership, LockName, Mode, Observed,
-    Operation, Proclaim, Release,
+    Operation, Ownership, Proclaim, Release,
 };
 use tonic::{Request, Response, Status};
 
@@ -98,9 +98,13 @@ impl ElectionService {
     async fn replace(&self, account: &Account, request: &ProclaimRequest) -> Result<u64, Status> {
         let door = &self.door;
         let (leader, term) = self.leader_key(request.leader.as_ref())?;
+        let name = self.name(account, &leader.name, Right::Acquire)?;
+        let lease = self.leases.find(account, leader.lease);
+        // Its key has ended with its lease.
+        let lease = lease.ok_or_else(|| not_leader(door, Ownership::Expired))?;
         let proclaim = Proclaim {
-            name: self.name(account, &leader.name, Right::Acquire)?,
-            owner: self.leases.get(door, account, leader.lease)?.owner(door)?,
+            name,
+            owner: lease.owner(door)?,
             term,
             value: self.value(&request.value)?,
         };

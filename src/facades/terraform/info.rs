@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use lockkeeper_coordinator::{Invalid, Note, note};
+use lockkeeper_coordinator::{Invalid, Note, Owner, note};
 use serde_json::Value;
 
 const ID: &str = "ID";
@@ -58,9 +58,11 @@ impl LockInfo {
     }
 }
 
-/// Whether a note is that of a lock info.
-pub(super) fn is_of_terraform(note: Option<&Arc<Note>>) -> bool {
-    note.is_some_and(|note| note.labels.contains_key(ID))
+/// Whether an owner and its note are those of a lock info. Others may have a label `ID`, too, but
+/// here it is the owner, behind the caller's mark.
+pub(super) fn is_of_terraform(owner: &Owner, note: Option<&Arc<Note>>) -> bool {
+    let id = note.and_then(|note| note.labels.get(ID));
+    owner.session.is_none() && id.is_some_and(|id| owner.label.contains(&**id))
 }
 
 /// The lock info of a holder as JSON, from its note. Holders without one are shown as what they

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_access::{Account, Right};
+use lockkeeper_access::{Account, Audited, Right};
 use lockkeeper_coordinator::{
     Acquire, Error, Invalid, Lease, LockName, Mode, Owner, Ownership, Release, Tried,
 };
@@ -66,20 +66,43 @@ impl StateLockService {
     async fn release(&self, account: &Account, request: &UnlockRequest) -> Result<(), Error> {
         let door = &self.door;
         let name = door.name(account, request.name.as_bytes(), Right::Release)?;
-        let owner = match LockInfo::parse(&request.lock_info)? {
-            Some(info) => door.sessionless(account, info.id())?,
-            None => self.holder(account, &name).await?,
-        };
-        door.release_all(released(name, owner)).await
+        match LockInfo::parse(&request.lock_info)? {
+            Some(info) => {
+                let owner = door.sessionless(account, info.id())?;
+                door.release_all(released(name, owner)).await
+            }
+            None => self.force(account, name).await,
+        }
     }
 
-    /// The run of Terraform that holds a lock, whose ever it is. `terraform force-unlock` does not
-    /// send the ID that it was given.
-    async fn holder(&self, account: &Account, name: &LockName) -> Result<Owner, Error> {
+    /// Releases the lock of the run that holds it, whose ever it is: `terraform force-unlock` does
+    /// not send the ID that it was given.
+    async fn force(&self, account: &Account, name: LockName) -> Result<(), Error> {
         name.permit(Right::Admin, &self.door.access, account)?;
+        let call = Audited {
+            identity: account.identity(),
+            peer: account.peer(),
+            operation: "ForceRelease",
+            name: name.public(),
+            reason: "terraform force-unlock",
+        };
+        let forced = async {
+            let owner = self.holder(&name).await?;
+            self.door.release_all(released(name.clone(), owner)).await
+        };
+        let forced = forced.await;
+        match &forced {
+            Ok(()) => call.done(),
+            Err(error) => call.failed(error),
+        }
+        forced
+    }
+
+    /// The run of Terraform that holds a lock.
+    async fn holder(&self, name: &LockName) -> Result<Owner, Error> {
         let seen = self.door.coordinator.describe(name.clone()).await?;
         let mut holders = seen.holders.into_iter();
-        let holder = holders.find(|it| is_of_terraform(it.note.as_ref()));
+        let holder = holders.find(|it| is_of_terraform(&it.owner, it.note.as_ref()));
         let owner = holder.map(|holder| holder.owner);
         owner.ok_or(Error::NotOwner(match seen.mode {
             None => Ownership::NeverHeld,

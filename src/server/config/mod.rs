@@ -16,7 +16,7 @@ pub(crate) mod session_secrets;
 #[cfg(test)]
 mod store_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tls;
 mod validate;
 

@@ -7,12 +7,12 @@ use super::*;
 const EXAMPLE: &str = include_str!("../../../deploy/config.example.toml");
 
 /// Sources with a file that exists as long as the value.
-pub(super) struct Given {
+pub(crate) struct Given {
     sources: Sources,
     folder: TempDir,
 }
 
-pub(super) fn given() -> Given {
+pub(crate) fn given() -> Given {
     Given {
         sources: Sources::default(),
         folder: TempDir::new().unwrap(),
@@ -36,7 +36,7 @@ impl Given {
         self
     }
 
-    pub(super) fn flag(mut self, key: &str, value: &str) -> Self {
+    pub(crate) fn flag(mut self, key: &str, value: &str) -> Self {
         self.sources.flags.push(Flag {
             flag: format!("--set {key}"),
             key: key.to_owned(),
@@ -49,7 +49,7 @@ impl Given {
         self.sources.exposed()
     }
 
-    pub(super) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         self.sources.load().unwrap()
     }
 

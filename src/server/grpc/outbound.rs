@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_coordinator::{Answer, Error, Notice};
+use lockkeeper_coordinator::{Answer, Answered, Error, Notice};
 use tokio::{
     sync::mpsc,
     time::{Instant, Sleep, sleep},
@@ -61,12 +61,12 @@ pub(super) struct Outbound {
 /// The answers in their order; the state of a wait not long before the next one.
 #[derive(Debug)]
 struct Answers {
-    queue: mpsc::Receiver<(u64, Answer)>,
-    kept: Option<(u64, Answer)>,
+    queue: mpsc::Receiver<Answered>,
+    kept: Option<Answered>,
     /// When it is sent alone.
     kept_until: Option<Pin<Box<Sleep>>>,
     /// The one behind it.
-    next: Option<(u64, Answer)>,
+    next: Option<Answered>,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ enum State {
 
 impl Outbound {
     pub(super) fn new(
-        answers: mpsc::Receiver<(u64, Answer)>,
+        answers: mpsc::Receiver<Answered>,
         notices: mpsc::Receiver<Outgoing>,
         progress: Arc<AtomicU64>,
         waits: Waits,
@@ -138,7 +138,7 @@ impl Outbound {
 // === impl Answers ===
 
 impl Answers {
-    fn of(queue: mpsc::Receiver<(u64, Answer)>) -> Self {
+    fn of(queue: mpsc::Receiver<Answered>) -> Self {
         Self {
             queue,
             kept: None,
@@ -148,7 +148,7 @@ impl Answers {
     }
 
     /// The next answer; pending as well if there will be none.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(u64, Answer)> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Answered> {
         if let Some(next) = self.next.take() {
             return Poll::Ready(next);
         }
@@ -176,7 +176,7 @@ impl Answers {
         }
     }
 
-    fn keep(&mut self, answer: (u64, Answer)) {
+    fn keep(&mut self, answer: Answered) {
         self.kept = Some(answer);
         match &mut self.kept_until {
             Some(until) => until.as_mut().reset(Instant::now() + STATE_KEPT),
@@ -215,7 +215,7 @@ impl Stream for Outbound {
             return Poll::Ready(None);
         }
         if let Poll::Ready((op_id, answer)) = self.answers.poll_next(cx) {
-            return Poll::Ready(Some(Ok(self.answer(op_id, answer))));
+            return Poll::Ready(Some(Ok(self.answer(op_id, *answer))));
         }
         // An answer may be queued nevertheless: when it is the turn of other tasks.
         let is_answered = self.answers.queue.is_empty();
@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    fn answers() -> (mpsc::Sender<(u64, Answer)>, Answers) {
+    fn answers() -> (mpsc::Sender<Answered>, Answers) {
         let (sender, queue) = mpsc::channel(8);
         (sender, Answers::of(queue))
     }
@@ -258,13 +258,13 @@ mod tests {
     async fn a_state_is_sent_with_what_follows_and_alone_after_a_while() {
         let (sender, mut answers) = answers();
         for (op_id, answer) in [(1, STATE), (2, ANSWER), (3, ANSWER)] {
-            sender.try_send((op_id, answer)).unwrap();
+            sender.try_send((op_id, Box::new(answer))).unwrap();
         }
         let sent = [(); 3].map(|()| next_now(&mut answers));
         assert_eq!(sent, [1, 2, 3].map(Some));
         for _ in 0..2 {
             let asked_at = Instant::now();
-            sender.try_send((4, STATE)).unwrap();
+            sender.try_send((4, Box::new(STATE))).unwrap();
             assert_eq!(next_now(&mut answers), None);
             assert_eq!(next(&mut answers).await, 4);
             assert_eq!(asked_at.elapsed(), STATE_KEPT);
@@ -277,7 +277,7 @@ mod tests {
         let (answers, answers_out) = mpsc::channel(many);
         let (notices, notices_out) = mpsc::channel(1);
         for op_id in 1..=many {
-            answers.try_send((op_id as u64, ANSWER)).unwrap();
+            answers.try_send((op_id as u64, Box::new(ANSWER))).unwrap();
         }
         notices.try_send(Outgoing::End(None)).unwrap();
         let outbound = Outbound::new(
@@ -295,11 +295,11 @@ mod tests {
     async fn one_state_is_kept_at_most() {
         let (sender, mut answers) = answers();
         for op_id in 1..=3 {
-            sender.try_send((op_id, STATE)).unwrap();
+            sender.try_send((op_id, Box::new(STATE))).unwrap();
         }
         let sent = [(); 3].map(|()| next_now(&mut answers));
         assert_eq!(sent, [Some(1), Some(2), None]);
-        sender.try_send((4, ANSWER)).unwrap();
+        sender.try_send((4, Box::new(ANSWER))).unwrap();
         let sent = [(); 3].map(|()| next_now(&mut answers));
         assert_eq!(sent, [Some(3), Some(4), None]);
     }

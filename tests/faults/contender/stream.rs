@@ -27,7 +27,7 @@ impl Contender {
                         .filter(|it| !it.is_lost)
                         .map(|it| it.grant.clone())
                         .collect(),
-                    permits: Vec::new(),
+                    ..pb::ResumeSession::default()
                 }),
                 None => Request::Open(pb::OpenSession::default()),
             };

@@ -108,6 +108,12 @@ async fn leaders_follow_each_other_and_observers_see_them() {
     let refused = one.leader().await.unwrap_err();
     assert_eq!(refused.message(), "election: no leader");
     etcd.revoke(first).await.unwrap();
+    let refused = one
+        .proclaim(&leader, "without its lease")
+        .await
+        .unwrap_err();
+    expect_status(&refused, Code::FailedPrecondition, "NOT_OWNER");
+    assert_eq!(refused.message(), "election: not leader");
     drop(observed);
     world.expect_nothing_left(&[NAME]).await;
 }

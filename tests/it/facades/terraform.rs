@@ -3,7 +3,8 @@
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use lockkeeper_access::{Access, Config, Port, Quotas, Right};
-use lockkeeper_testkit::client::Caller;
+use lockkeeper_api::pb;
+use lockkeeper_testkit::{client::Caller, prelude::*};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tonic::body::Body;
@@ -12,7 +13,11 @@ use tower::{Service as _, ServiceExt as _};
 use super::etcd::options;
 use crate::{
     access::rule,
-    support::{Options, World, client::Client, secs},
+    support::{
+        Options, World,
+        client::{Client, try_request},
+        secs,
+    },
 };
 
 const PATH: &str = "/terraform/team%2Fnet";
@@ -170,14 +175,25 @@ async fn other_methods_lock_and_what_does_not_fit_is_refused() {
     assert_eq!(refused.0, StatusCode::BAD_REQUEST);
 
     // A lock of another client is no state, so no `force-unlock` takes it away.
-    client.try_acquire(NAME, "other", secs(60)).await.unwrap();
-    let (status, holder) = terraform.lock("a").await;
-    assert_eq!((status, &holder["ID"]), (StatusCode::LOCKED, &json!("")));
-    expect_reason(
-        &terraform.force_unlock().await,
-        StatusCode::BAD_REQUEST,
-        "NOT_OWNER",
-    );
+    let label = ("ID".to_owned(), "build 7".to_owned());
+    let like_a_state = pb::Note {
+        labels: [label].into(),
+        ..pb::Note::default()
+    };
+    for (note, shown) in [(pb::Note::default(), ""), (like_a_state, "build 7")] {
+        let owner = client
+            .try_with(try_request(NAME, "other").noted(note))
+            .await;
+        let owner = owner.unwrap().grant.unwrap().owner;
+        let (status, holder) = terraform.lock("a").await;
+        assert_eq!((status, &holder["ID"]), (StatusCode::LOCKED, &json!(shown)));
+        expect_reason(
+            &terraform.force_unlock().await,
+            StatusCode::BAD_REQUEST,
+            "NOT_OWNER",
+        );
+        client.release(NAME, &owner).await.unwrap();
+    }
 
     let without = World::new();
     let mut terraform = Terraform::of(&without.client(0).await);

@@ -10,6 +10,7 @@ use super::eventually;
 use crate::{
     coordinator::{Coordinator, Settings},
     steps::secs,
+    telemetry::http::send,
 };
 
 fn lines(path: &std::path::Path) -> Vec<serde_json::Value> {
@@ -73,6 +74,36 @@ async fn sessions_changes_and_reloads_are_audited_in_their_own_file() {
         assert_eq!(of("Reload")["reason"], "added: new; removed: ");
         assert!(!coordinator.log().contains("OpenSession"), "not in the log");
     }
+}
+
+#[tokio::test]
+async fn terraforms_force_unlock_is_audited_as_a_release_by_force() {
+    let folder = TempDir::new().unwrap();
+    let audit = folder.path().join("audit");
+    let settings = Settings::on("embedded:").with("facades.terraform", "true");
+    let settings = settings.with("audit.file", &audit.display().to_string());
+    let coordinator = Coordinator::start(&settings).await;
+    let ask = async |method: &str, body: &str| {
+        let target = format!("{method} /terraform/team%2Fnet");
+        send(coordinator.address(), &target, body).await.0
+    };
+    let nobody = ask("UNLOCK", "").await;
+    assert!(nobody.starts_with("http/1.1 400"), "{nobody}");
+    for (method, body) in [("LOCK", r#"{"ID":"4f1c"}"#), ("UNLOCK", "")] {
+        let head = ask(method, body).await;
+        assert!(head.starts_with("http/1.1 200"), "{method}: {head}");
+    }
+    let forced = || {
+        let lines = lines(&audit).into_iter();
+        let forced = lines.filter(|it| it["operation"] == "ForceRelease");
+        forced.collect::<Vec<_>>()
+    };
+    eventually("it is audited", || async { forced().len() == 2 }).await;
+    let forced = forced();
+    assert_eq!(forced[0]["result"], "failed");
+    assert_eq!(forced[1]["result"], "done");
+    assert_eq!(forced[1]["name"], "team/net");
+    assert_eq!(forced[1]["reason"], "terraform force-unlock");
 }
 
 /// A file that was moved away, as logrotate does, is not written any more.

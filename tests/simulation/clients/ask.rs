@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use lockkeeper_access::Account;
-use lockkeeper_coordinator::{Answer, Delivery, Error, Grant, Operation, Reply, Tried, WaitEnd};
+use lockkeeper_coordinator::{
+    Answer, Answered, Delivery, Error, Grant, Operation, Reply, Tried, WaitEnd,
+};
 use lockkeeper_store::script::CallError;
 use tokio::{
     sync::mpsc,
@@ -103,7 +105,7 @@ pub(crate) fn ask(
 }
 
 async fn listen(
-    mut answers: mpsc::Receiver<(u64, Answer)>,
+    mut answers: mpsc::Receiver<Answered>,
     op: Op,
     cancel: &CancellationToken,
     patience: Patience,
@@ -125,9 +127,8 @@ async fn listen(
                 cancel.cancel();
             }
             answer = answers.recv() => match answer {
-                Some((_, Answer::Waiting(_))) => {}
-                Some((_, answer)) => break Some(answer),
-                None => break None,
+                Some((_, answer)) if matches!(*answer, Answer::Waiting(_)) => {}
+                answered => break answered.map(|(_, answer)| *answer),
             }
         }
     };

@@ -123,7 +123,11 @@ func (w *world) breaks() *pb.ResumeSession {
 		w.t.Fatalf("not resuming: %v", changed)
 	}
 	w.pass(firstPauseMax)
-	return take[Connect](w).First.GetResume()
+	resume := take[Connect](w).First.GetResume()
+	if resume != nil && !resume.GetSendsPings() {
+		w.t.Fatal("it does not say that it sends pings")
+	}
+	return resume
 }
 
 // --- effects

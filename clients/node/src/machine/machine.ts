@@ -185,13 +185,15 @@ export class SessionMachine {
       lease: lease === undefined ? undefined : toDuration(lease),
       clientName: clientName ?? "",
       onDisconnect: releaseOnDisconnect === true ? OnDisconnect.RELEASE : OnDisconnect.KEEP,
+      sendsPings: true,
     };
     return { $case: "open", value };
   }
 
   #resumeRequest(): Request {
     const [sessionId, resumeToken] = [this.#sessionId, this.#resumeToken];
-    return { $case: "resume", value: { sessionId, resumeToken, ...this.#work.named() } };
+    const value = { sessionId, resumeToken, sendsPings: true, ...this.#work.named() };
+    return { $case: "resume", value };
   }
 
   #onOpened(opened: SessionOpened, now: number): void {

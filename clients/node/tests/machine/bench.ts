@@ -244,6 +244,7 @@ export function resume(
 ): Extract<Request, { $case: "resume" }>["value"] & { endpoint: number } {
   const { first, endpoint } = one(effects, "connect");
   assert.ok(first.request?.$case === "resume");
+  assert.ok(first.request.value.sendsPings);
   return { ...first.request.value, endpoint };
 }
 

@@ -34,7 +34,12 @@ describe("opening", () => {
     assert.equal(endpoint, 0);
     assert.deepEqual(first.request, {
       $case: "open",
-      value: { lease: toDuration(2_500), clientName: "bench", onDisconnect: OnDisconnect.KEEP },
+      value: {
+        lease: toDuration(2_500),
+        clientName: "bench",
+        onDisconnect: OnDisconnect.KEEP,
+        sendsPings: true,
+      },
     });
     const effects = bench.opened();
     one(effects, "opened");

@@ -155,7 +155,9 @@ class World:
 
     def resuming(self):
         self.after(0.1)
-        return self.one(ev.OpenStream).frame.resume
+        resume = self.one(ev.OpenStream).frame.resume
+        assert resume.sends_pings
+        return resume
 
     # --- effects
 

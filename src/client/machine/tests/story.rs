@@ -294,7 +294,10 @@ impl Story {
     /// The resume of the only attempt to connect since the last call.
     pub(super) fn resume(&mut self) -> pb::ResumeSession {
         match self.connects().pop() {
-            Some((_, Request::Resume(resume))) => resume,
+            Some((_, Request::Resume(resume))) => {
+                assert!(resume.sends_pings);
+                resume
+            }
             other => panic!("{other:?} is not a resume"),
         }
     }

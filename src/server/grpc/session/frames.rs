@@ -20,18 +20,21 @@ const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// The first frame to a client.
 pub(super) fn opened(opened: &Opened) -> pb::SessionOpened {
     let lease = opened.stream.lease();
-    // How often an idle client asks for a sign of life: a dead coordinator is noticed while there
-    // is time to resume elsewhere.
-    let ping_interval = (lease / 6).min(PING_INTERVAL_MAX);
     pb::SessionOpened {
         session_id: opened.stream.id().as_str().to_owned(),
         resume_token: opened.resume_token.clone(),
         lease: Some(convert::proto_duration(lease)),
-        ping_interval: Some(convert::proto_duration(ping_interval)),
+        ping_interval: Some(convert::proto_duration(ping_interval(lease))),
         renew_interval: Some(convert::proto_duration(lease * 3 / 10)),
         grants: opened.grants.iter().map(convert::grant).collect(),
         permits: opened.permits.iter().map(permits::permit_grant).collect(),
     }
+}
+
+/// How often an idle client asks for a sign of life: a dead coordinator is noticed while there is
+/// time to resume elsewhere.
+pub(super) fn ping_interval(lease: Duration) -> Duration {
+    (lease / 6).min(PING_INTERVAL_MAX)
 }
 
 /// Converts a frame by the method of [`Requests`].

@@ -3,15 +3,13 @@
 //! client reads.
 
 pub(super) mod frames;
+mod output;
 mod running;
 pub(super) mod waits;
 
 use std::{
     future::poll_fn,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
     task::{Poll, ready},
     time::Duration,
 };
@@ -20,8 +18,8 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, EndedByForce, Error, Invalid, Notice, Opened, Operation, Owner, Reply,
-    Resumed, SessionId, Stream,
+    Answer, AnswersTo, Error, Invalid, Notice, Opened, Operation, Owner, Reply, Resumed, SessionId,
+    Stream,
 };
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -31,6 +29,7 @@ use tokio_util::sync::{CancellationToken, PollSemaphore};
 use tonic::{Code, Status, Streaming};
 
 use self::{
+    output::{Output, silent},
     running::{Running, Slot},
     waits::{OP_ID, Waits},
 };
@@ -51,9 +50,6 @@ const NOTICES_QUEUED: usize = 16;
 
 /// How long a client may take to send the first frame.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A client that leaves a full queue of answers unread for this long is taken for gone.
-const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// How long the end of the stream waits for operations in progress, and for the store to confirm
 /// the releases. The rest continues without it.
@@ -77,17 +73,8 @@ struct Reader {
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
     output: Output,
-}
-
-/// The queues of answers and notices.
-#[derive(Clone)]
-struct Output {
-    answers: mpsc::Sender<(u64, Answer)>,
-    notices: mpsc::Sender<Outgoing>,
-    waits: Waits,
-    /// Bounds the operations in progress that do not wait.
-    slots: Arc<Semaphore>,
-    operations_max: usize,
+    /// Whether the client says so.
+    sends_pings: bool,
 }
 
 /// Serves a stream until it ends. Returns the frames to the client.
@@ -121,6 +108,7 @@ pub(super) fn serve(
         frames,
         fate,
         output,
+        sends_pings: false,
     };
     let outbound = Outbound::new(
         answers_out,
@@ -191,8 +179,14 @@ impl Reader {
             return Err(None);
         };
         let (opened, operation) = match frame.request {
-            Some(Request::Open(open)) => (self.open_new(open), "OpenSession"),
-            Some(Request::Resume(resume)) => (self.resume(resume).await, "ResumeSession"),
+            Some(Request::Open(open)) => {
+                self.sends_pings = open.sends_pings;
+                (self.open_new(open), "OpenSession")
+            }
+            Some(Request::Resume(resume)) => {
+                self.sends_pings = resume.sends_pings;
+                (self.resume(resume).await, "ResumeSession")
+            }
             _ => {
                 let why = "the first frame must be open or resume";
                 return Err(Some(status::invalid_frame("request", why)));
@@ -247,6 +241,7 @@ impl Reader {
 
     async fn serve(&mut self, stream: &Stream, progress: &AtomicU64, running: &mut Running) -> End {
         let (output, peer) = (self.output.clone(), self.peer.clone());
+        let sends_pings = self.sends_pings;
         let ended = async {
             tokio::select! {
                 biased;
@@ -254,14 +249,16 @@ impl Reader {
                 // The client is gone, or tonic has dropped the stream.
                 () = output.notices.closed() => End::Broken(None),
                 () = output.stuck(progress) => End::Broken(None),
+                () = silent(progress, stream.lease()), if sends_pings => End::Broken(None),
                 end = output.forward_notices(stream) => End::Broken(Some(end)),
                 () = output.renew_token(stream) => End::Broken(None),
                 () = aged(peer, stream) => End::Leaving(status::connection_aged()),
             }
         };
         let own = Owner::of_session(stream.id().clone());
-        // Polled only when one of them is woken, and not for each frame and each answer.
-        let mut ended: FuturesUnordered<_> = std::iter::once(ended).collect();
+        // Polled only when one of them is woken, and not for each frame and each answer. In a box,
+        // because the set has room for one more.
+        let mut ended: FuturesUnordered<_> = std::iter::once(Box::pin(ended)).collect();
         tokio::select! {
             biased;
             Some(end) = ended.next() => end,
@@ -385,64 +382,5 @@ async fn aged(peer: Option<Peer>, stream: &Stream) {
     match peer {
         Some(peer) if stream.keeps_grants() => peer.usage.aged().await,
         _ => std::future::pending().await,
-    }
-}
-
-// === impl Output ===
-
-impl Output {
-    /// Forwards notices until the coordinator goes away, or the session is ended by force. A notice
-    /// leaves the session only when the queue has room for it.
-    async fn forward_notices(&self, stream: &Stream) -> Status {
-        while let Ok(room) = self.notices.reserve().await {
-            let notice = match stream.notice().await {
-                Ok(notice) => notice,
-                Err(EndedByForce(reason)) => return status::session_ended(&reason),
-            };
-            let last = matches!(notice, Notice::GoingAway);
-            room.send(Outgoing::Notice(notice));
-            if last {
-                break;
-            }
-        }
-        status(&Error::Draining)
-    }
-
-    /// Sends a new resume token from time to time. Resolves when the stream has ended.
-    async fn renew_token(&self, stream: &Stream) {
-        loop {
-            tokio::time::sleep(stream.resume_token_interval()).await;
-            let frame = pb::SessionOpened {
-                session_id: stream.id().as_str().to_owned(),
-                resume_token: stream.resume_token(),
-                ..pb::SessionOpened::default()
-            };
-            let sent = self.notices.send(Outgoing::Opened(Box::new(frame)));
-            if sent.await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Resolves when every operation that does not wait has been answered.
-    async fn answered(&self, running: &mut Running) {
-        poll_fn(|cx| running.poll_drive(cx)).await;
-        let all = u32::try_from(self.operations_max).unwrap_or(u32::MAX);
-        let _ = self.slots.acquire_many(all).await;
-    }
-
-    /// Resolves when the queue of answers has stayed full and unread for long.
-    async fn stuck(&self, progress: &AtomicU64) {
-        let mut before = None;
-        loop {
-            let full = self.answers.capacity() == 0;
-            let now = full.then(|| progress.load(Ordering::Relaxed));
-            if now.is_some() && now == before {
-                tracing::info!("a client does not read its session's stream");
-                return;
-            }
-            before = now;
-            tokio::time::sleep(STUCK_AFTER).await;
-        }
     }
 }

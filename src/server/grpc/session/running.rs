@@ -12,13 +12,13 @@ use futures::{
     stream::{FuturesUnordered, StreamExt as _},
 };
 use lockkeeper_base::tasks::DetachOnDrop;
-use lockkeeper_coordinator::Answer;
+use lockkeeper_coordinator::{Answer, Answered};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// See [`Running::poll_drive`].
 pub(super) struct Running {
     operations: FuturesUnordered<Stage>,
-    answers: mpsc::Sender<(u64, Answer)>,
+    answers: mpsc::Sender<Answered>,
 }
 
 /// The slot is freed with the answer.
@@ -37,7 +37,7 @@ enum Stage {
 // === impl Running ===
 
 impl Running {
-    pub(super) fn new(answers: mpsc::Sender<(u64, Answer)>) -> Self {
+    pub(super) fn new(answers: mpsc::Sender<Answered>) -> Self {
         Self {
             operations: FuturesUnordered::new(),
             answers,
@@ -66,11 +66,11 @@ impl Running {
     /// Queues an answer as soon as there is room.
     pub(super) fn tell(&mut self, op_id: u64, answer: Answer, slot: Slot) {
         // A closed queue drops the answer, which releases a grant in it.
-        if let Err(mpsc::error::TrySendError::Full(answer)) = self.answers.try_send((op_id, answer))
-        {
+        let answered = (op_id, Box::new(answer));
+        if let Err(mpsc::error::TrySendError::Full(answered)) = self.answers.try_send(answered) {
             let answers = self.answers.clone();
             let telling = async move {
-                let _ = answers.send(answer).await;
+                let _ = answers.send(answered).await;
                 drop(slot);
             };
             self.operations.push(Stage::Telling(telling.boxed()));

@@ -104,6 +104,7 @@ def resume_of(
         resume_token=opened.resume_token,
         grants=[it for it in grants if is_lock(it)],
         permits=[it for it in grants if not is_lock(it)],
+        sends_pings=True,
     )
 
 

@@ -273,6 +273,12 @@ export interface OpenSession {
   clientName: string;
   /** What happens to the session's grants when its stream breaks. */
   onDisconnect: OnDisconnect;
+  /**
+   * The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
+   * sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends the
+   * stream as broken: the client is frozen, or gone behind a proxy.
+   */
+  sendsPings: boolean;
 }
 
 /**
@@ -302,6 +308,8 @@ export interface ResumeSession {
    * are reported by `permits_lost`.
    */
   permits: PermitGrant[];
+  /** Same as OpenSession.sends_pings, for the new stream. */
+  sendsPings: boolean;
 }
 
 /** CloseSession ends the session. */
@@ -1250,7 +1258,7 @@ export const SessionRequest: MessageFns<SessionRequest> = {
 };
 
 function createBaseOpenSession(): OpenSession {
-  return { lease: undefined, clientName: "", onDisconnect: 0 };
+  return { lease: undefined, clientName: "", onDisconnect: 0, sendsPings: false };
 }
 
 export const OpenSession: MessageFns<OpenSession> = {
@@ -1263,6 +1271,9 @@ export const OpenSession: MessageFns<OpenSession> = {
     }
     if (message.onDisconnect !== 0) {
       writer.uint32(24).int32(message.onDisconnect);
+    }
+    if (message.sendsPings !== false) {
+      writer.uint32(32).bool(message.sendsPings);
     }
     return writer;
   },
@@ -1304,6 +1315,14 @@ export const OpenSession: MessageFns<OpenSession> = {
             message.onDisconnect = reader.int32() as any;
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.sendsPings = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1326,12 +1345,13 @@ export const OpenSession: MessageFns<OpenSession> = {
       : undefined;
     message.clientName = object.clientName ?? "";
     message.onDisconnect = object.onDisconnect ?? 0;
+    message.sendsPings = object.sendsPings ?? false;
     return message;
   },
 };
 
 function createBaseResumeSession(): ResumeSession {
-  return { sessionId: "", resumeToken: Buffer.alloc(0), grants: [], permits: [] };
+  return { sessionId: "", resumeToken: Buffer.alloc(0), grants: [], permits: [], sendsPings: false };
 }
 
 export const ResumeSession: MessageFns<ResumeSession> = {
@@ -1347,6 +1367,9 @@ export const ResumeSession: MessageFns<ResumeSession> = {
     }
     for (const v of message.permits) {
       PermitGrant.encode(v!, writer.uint32(34).fork()).join();
+    }
+    if (message.sendsPings !== false) {
+      writer.uint32(40).bool(message.sendsPings);
     }
     return writer;
   },
@@ -1396,6 +1419,14 @@ export const ResumeSession: MessageFns<ResumeSession> = {
             message.permits.push(PermitGrant.decode(reader, reader.uint32()));
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.sendsPings = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1417,6 +1448,7 @@ export const ResumeSession: MessageFns<ResumeSession> = {
     message.resumeToken = object.resumeToken ?? Buffer.alloc(0);
     message.grants = object.grants?.map((e) => Grant.fromPartial(e)) || [];
     message.permits = object.permits?.map((e) => PermitGrant.fromPartial(e)) || [];
+    message.sendsPings = object.sendsPings ?? false;
     return message;
   },
 };

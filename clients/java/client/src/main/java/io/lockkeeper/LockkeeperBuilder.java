@@ -176,7 +176,7 @@ public final class LockkeeperBuilder {
                 new Connector(
                         List.copyOf(addresses), tls, credentials, List.copyOf(interceptors));
         connector.check();
-        OpenSession first = open.build();
+        OpenSession first = open.setSendsPings(true).build();
         SessionListener events = new SessionListener(listener);
         return new Lockkeeper(
                 () -> new Session(connector, first, used, events),

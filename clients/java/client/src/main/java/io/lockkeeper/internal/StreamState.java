@@ -203,7 +203,7 @@ final class StreamState {
             return frame.setOpen(open).build();
         }
         ResumeSession.Builder resume = ResumeSession.newBuilder();
-        resume.setSessionId(sessionId).setResumeToken(resumeToken);
+        resume.setSessionId(sessionId).setResumeToken(resumeToken).setSendsPings(true);
         for (Holding holding : held) {
             if (holding.lock() != null) {
                 resume.addGrants(holding.lock());
