@@ -22,11 +22,12 @@ static ALLOCATOR: Allocator = Allocator;
 /// What every block of mimalloc is aligned to, however it was asked for.
 const ALIGNED: usize = size_of::<usize>();
 
-/// Blocks from this size on are never put on one page with others. The page would stay as long as
-/// one of them, although all that were there while many sessions ended are free.
+/// Blocks from this size on have pages of their own. mimalloc would put several on one of 4 MB,
+/// which stays as long as one of them does: a table that lives as long as the process would keep
+/// the memory of all buffers that were beside it.
 const APART: usize = 64 << 10;
 
-/// The largest block that mimalloc puts on one page with others.
+/// The largest block that mimalloc puts on a page with others.
 const TOGETHER_MAX: usize = 512 << 10;
 
 /// mimalloc, which is asked for an alignment only if a block does not have it anyway. The crate
@@ -41,7 +42,7 @@ thread_local! {
     static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// The size to ask for. Memory that is never touched is not taken from the system.
+/// The size to ask mimalloc for. What is never touched of it is not taken from the system.
 #[inline]
 fn asked(size: usize) -> usize {
     if size < APART {

@@ -62,6 +62,7 @@ impl LockInfo {
 /// here it is the owner, behind the caller's mark.
 pub(super) fn is_of_terraform(owner: &Owner, note: Option<&Arc<Note>>) -> bool {
     let id = note.and_then(|note| note.labels.get(ID));
+    let id = id.filter(|id| !id.is_empty());
     owner.session.is_none() && id.is_some_and(|id| owner.label.contains(&**id))
 }
 

@@ -175,12 +175,13 @@ async fn other_methods_lock_and_what_does_not_fit_is_refused() {
     assert_eq!(refused.0, StatusCode::BAD_REQUEST);
 
     // A lock of another client is no state, so no `force-unlock` takes it away.
-    let label = ("ID".to_owned(), "build 7".to_owned());
-    let like_a_state = pb::Note {
-        labels: [label].into(),
-        ..pb::Note::default()
-    };
-    for (note, shown) in [(pb::Note::default(), ""), (like_a_state, "build 7")] {
+    for id in [None, Some(""), Some("build 7")] {
+        let label = id.map(|id| ("ID".to_owned(), id.to_owned()));
+        let note = pb::Note {
+            labels: label.into_iter().collect(),
+            ..pb::Note::default()
+        };
+        let shown = id.unwrap_or_default();
         let owner = client
             .try_with(try_request(NAME, "other").noted(note))
             .await;
