@@ -51,12 +51,12 @@ pub(crate) fn holds_without(
     grant: &Grant,
     lost: &Lost,
 ) -> Option<u32> {
-    let key = GrantKey::of(grant);
-    // An unregistered hold is one more than the table has; a registered hold must still belong to
-    // the same grant.
     let Some(session) = session else {
         return Some(grant.hold_count.saturating_sub(1));
     };
+    let key = GrantKey::of(grant);
+    // An unregistered hold is one more than the table has; a registered hold must still belong to
+    // the same grant.
     let held = if registered {
         session.grant_of(&key, lost).ok()?
     } else {

@@ -10,17 +10,22 @@ use crate::{
     },
 };
 
-#[tokio::test(start_paused = true)]
-async fn a_hold_that_nobody_takes_is_given_back_with_its_quota_and_counted() {
-    let coordinator = start(config());
-    let core = &coordinator.core;
-    let request = Acquire {
+/// A request without a session, of a caller that may have one grant.
+fn of_one_grant() -> Acquire {
+    Acquire {
         account: account(Quotas {
             grants: 1,
             ..Quotas::default()
         }),
         ..acquire("a", Mode::Exclusive, &owner("x"))
-    };
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_nobody_takes_is_given_back_with_its_quota_and_counted() {
+    let coordinator = start(config());
+    let core = &coordinator.core;
+    let request = of_one_grant();
     let delivery = granted(&coordinator, &request).await;
     assert!(!core.has_room(&request.account));
     drop(delivery);
@@ -35,13 +40,7 @@ async fn a_second_hold_that_nobody_takes_leaves_the_first_one_counted() {
     let coordinator = start(config());
     coordinator.keep_history();
     let core = &coordinator.core;
-    let request = Acquire {
-        account: account(Quotas {
-            grants: 1,
-            ..Quotas::default()
-        }),
-        ..acquire("a", Mode::Exclusive, &owner("x"))
-    };
+    let request = of_one_grant();
     granted(&coordinator, &request).await.take().unwrap();
     drop(granted(&coordinator, &request).await);
     settle().await;

@@ -130,12 +130,12 @@ async fn rounds(args: &RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Those for which everything is installed, and that were asked for.
 /// What measurements are called.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|it| it.name)
 }
 
+/// Those for which everything is installed, and that were asked for.
 fn chosen(args: &RunArgs, results: &Results) -> Vec<&'static Measurement> {
     let is_there = |it: &&Measurement| {
         it.needs()

@@ -85,17 +85,9 @@ impl Output {
 
     /// Resolves when the queue of answers has stayed full and unread for long.
     pub(super) async fn stuck(&self, progress: &AtomicU64) {
-        let mut before = None;
-        loop {
-            let full = self.answers.capacity() == 0;
-            let now = full.then(|| progress.load(Ordering::Relaxed));
-            if now.is_some() && now == before {
-                tracing::info!("a client does not read its session's stream");
-                return;
-            }
-            before = now;
-            tokio::time::sleep(STUCK_AFTER).await;
-        }
+        let is_full = || self.answers.capacity() == 0;
+        without_progress(progress, STUCK_AFTER, is_full).await;
+        tracing::info!("a client does not read its session's stream");
     }
 }
 
@@ -104,14 +96,20 @@ impl Output {
 /// answers, so progress shows that it is alive.
 pub(super) async fn silent(progress: &AtomicU64, lease: Duration) {
     let silence = (PINGS_MISSED * ping_interval(lease)).max(SILENCE_MIN);
+    without_progress(progress, silence, || true).await;
+    tracing::info!("a client sends no pings any more");
+}
+
+/// Resolves when two looks, this far apart, have both found the condition and no progress between
+/// them.
+async fn without_progress(progress: &AtomicU64, interval: Duration, condition: impl Fn() -> bool) {
     let mut before = None;
     loop {
-        let now = Some(progress.load(Ordering::Relaxed));
-        if now == before {
-            tracing::info!("a client sends no pings any more");
+        let now = condition().then(|| progress.load(Ordering::Relaxed));
+        if now.is_some() && now == before {
             return;
         }
         before = now;
-        tokio::time::sleep(silence).await;
+        tokio::time::sleep(interval).await;
     }
 }

@@ -275,8 +275,8 @@ export interface OpenSession {
   onDisconnect: OnDisconnect;
   /**
    * The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
-   * sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends the
-   * stream as broken: the client is frozen, or gone behind a proxy.
+   * sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
+   * the stream as broken: the client is frozen, or gone behind a proxy.
    */
   sendsPings: boolean;
 }
