@@ -1,14 +1,16 @@
 use super::*;
+use lockkeeper_store::host::Metrics;
+
 use crate::{
     config::tests::{Given, given},
-    security,
+    security, wiring,
 };
 
 /// A setting, a value that no other has, and the field and value of the layer's configuration
 /// (`field=value`), each if it differs.
-type Row = (&'static str, &'static str, &'static str);
+type Row<'a> = (&'a str, &'a str, &'a str);
 
-fn expect(given: Given, rows: &[Row], configured: impl Fn(&Settings) -> String) {
+fn expect(given: Given, rows: &[Row<'_>], configured: impl Fn(&Settings) -> String) {
     let set = rows.iter();
     let settings = set.fold(given, |given, (key, value, _)| given.flag(key, value));
     let shown = configured(&settings.settings());
@@ -61,6 +63,47 @@ fn the_coordinator_is_given_its_settings() {
         &rows,
         |settings| format!("{:?}", coordinator_config(settings)),
     );
+}
+
+#[test]
+fn a_client_of_redis_is_given_its_settings() {
+    const PEM: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n\
+                       -----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    let given = given();
+    let file = given.write("tls.pem", PEM);
+    let file = file.to_str().unwrap();
+    // Of certificates only whether there are any is shown.
+    let rows = [
+        ("store.url", "rediss://localhost:1", ""),
+        ("store.client_name", "ours", "=\"ours\""),
+        (
+            "store.key_prefix",
+            "team:",
+            "replica_marker=\"team:lockkeeper_replicated\"",
+        ),
+        (
+            "store.key_prefix",
+            "team:",
+            "probe_channels=[\"redisson_lock__channel:{team:lockkeeper_replicated}\"",
+        ),
+        ("store.connect_timeout", "1003ms", "=1.003s"),
+        ("store.replica_ack_timeout", "1004ms", "=1.004s"),
+        (
+            "store.pubsub_ping_interval",
+            "1005ms",
+            "ping_interval=1.005s",
+        ),
+        ("store.connections", "3", ""),
+        ("store.tls.ca_file", file, "root=true"),
+        ("store.tls.certificate_file", file, "client=true"),
+        ("store.tls.key_file", file, "client=true"),
+    ];
+    let timeout = Duration::from_secs(1);
+    expect(given, &rows, |settings| {
+        let url = &settings.store.url;
+        let config = wiring::redis_config(settings, url, timeout, &Metrics::default()).unwrap();
+        format!("{config:?} url: {} ", config.url)
+    });
 }
 
 #[test]

@@ -12,7 +12,7 @@ use lockkeeper_store::{
     host::{
         self, Connected,
         embedded::{Clock, EmbeddedStore},
-        redis::{ConfigError, TlsCertificates},
+        redis::{ConfigError, RedisConfig, TlsCertificates},
     },
     script,
 };
@@ -363,9 +363,29 @@ fn connect(
         info!("the embedded store keeps locks in this process only: they end with it");
         return Ok(EmbeddedStore::new(Clock::system()).connect());
     }
+    let config = redis_config(settings, url, call_timeout, metrics)?;
+    host::redis::connect(&config).map_err(|error| {
+        let key = match error {
+            ConfigError::Tls(_) => "store.tls",
+            ConfigError::Url { .. } if store.quorum.is_empty() => "store.url",
+            ConfigError::Url { .. } => "store.quorum",
+            ConfigError::NoConnections => "store.connections",
+        };
+        misconfigured(key, &error)
+    })
+}
+
+/// What a client of the Redis at this URL is given. Reads the certificates.
+pub(crate) fn redis_config(
+    settings: &Settings,
+    url: &StoreUrl,
+    call_timeout: Duration,
+    metrics: &host::Metrics,
+) -> anyhow::Result<RedisConfig> {
+    let store = &settings.store;
     let certificates = store.tls.read();
     let certificates = certificates.map_err(|(key, problem)| misconfigured(key, &problem))?;
-    let config = host::redis::RedisConfig {
+    Ok(RedisConfig {
         client_name: store.client_name.clone(),
         url: url.expose().to_owned(),
         call_timeout,
@@ -381,15 +401,6 @@ fn connect(
         },
         scripts: &script::catalog::ALL,
         metrics: metrics.clone(),
-    };
-    host::redis::connect(&config).map_err(|error| {
-        let key = match error {
-            ConfigError::Tls(_) => "store.tls",
-            ConfigError::Url { .. } if store.quorum.is_empty() => "store.url",
-            ConfigError::Url { .. } => "store.quorum",
-            ConfigError::NoConnections => "store.connections",
-        };
-        misconfigured(key, &error)
     })
 }
 

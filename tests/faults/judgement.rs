@@ -1,6 +1,6 @@
 //! What a run of a row comes to.
 
-use std::{fs, iter, path::Path, time::Duration};
+use std::{fs, iter, path::Path, sync::atomic::Ordering, time::Duration};
 
 use crate::{
     checker::{Bounds, Findings, NOTICE_MAX},
@@ -185,6 +185,7 @@ impl Outcome<'_> {
             }
         }
         always.extend(it.tokens.iter().cloned());
+        always.extend(self.of_replicas());
         if row.promise != Promise::TwoStores {
             always.extend(it.unaware.iter().cloned());
             let keeps_all = row.promise == Promise::Exclusion;
@@ -216,6 +217,27 @@ impl Outcome<'_> {
             }
         }
         Problems { always, in_time }
+    }
+
+    /// What was granted although too few replicas acknowledged it.
+    fn of_replicas(&self) -> Vec<String> {
+        let required = self.row.setup.replica_acks();
+        let fewest = self.ring.acks_min.load(Ordering::Relaxed);
+        let mut problems = Vec::new();
+        if fewest < required {
+            problems.push(format!(
+                "a grant has {fewest} of {required} acknowledgements"
+            ));
+        }
+        // No replica acknowledges anything for long enough that all who contend ask for a lock.
+        let are_silent = matches!(self.row.fault, Fault::ReplicasFrozen(_));
+        let refusal = format!("0 of {required} replicas acknowledged");
+        let failures = self.ring.failures.lock();
+        let is_refused = failures.keys().any(|why| why.contains(&refusal));
+        if required > 0 && are_silent && !is_refused {
+            problems.push("nothing was refused while no replica acknowledged".to_owned());
+        }
+        problems
     }
 
     /// What went wrong with all who contend, and with the users of each kind.
@@ -261,10 +283,13 @@ mod tests {
     use super::*;
     use crate::row::single;
 
-    /// The problems of a run of ten seconds without faults.
     fn in_time(row: &Row, unended: usize, refused: usize) -> Vec<String> {
+        problems(row, &Ring::of(Vec::new()), unended, refused).in_time
+    }
+
+    /// The problems of a run of ten seconds without faults.
+    fn problems(row: &Row, ring: &Ring, unended: usize, refused: usize) -> Problems {
         let second = Duration::from_secs(1);
-        let ring = Ring::of(Vec::new());
         let outcome = Outcome {
             row,
             seed: 0,
@@ -288,10 +313,10 @@ mod tests {
                 lateness: Lateness::NONE,
             },
             unended,
-            ring: &ring,
+            ring,
             kinds: Vec::new(),
         };
-        outcome.problems().in_time
+        outcome.problems()
     }
 
     #[test]
@@ -304,6 +329,30 @@ mod tests {
         );
         assert_eq!(in_time(&row, 0, 1).len(), 1);
         assert_eq!(in_time(&row.may_lose(), 0, 1), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_grant_that_too_few_replicas_acknowledged_is_a_problem() {
+        const ACKS: &[(&str, &str)] = &[("store.replica_acks", "1")];
+        let killed = single("row", Fault::MasterKilled);
+        let frozen = single("row", Fault::ReplicasFrozen(Duration::from_secs(1)));
+        let found = |row: Row, acks: u32, failure: &str| {
+            let ring = Ring::of(Vec::new());
+            ring.acks_min.store(acks, Ordering::Relaxed);
+            ring.failures.lock().insert(failure.to_owned(), 1);
+            problems(&row, &ring, 0, 0).always
+        };
+        let refusal = "Unavailable: 0 of 1 replicas acknowledged: too few";
+        assert_eq!(found(killed, 0, ""), [""; 0]);
+        assert_eq!(found(killed.settings(ACKS), 1, ""), [""; 0]);
+        assert_eq!(found(frozen.settings(ACKS), 1, refusal), [""; 0]);
+        let unacknowledged = ["a grant has 0 of 1 acknowledgements"];
+        assert_eq!(found(killed.settings(ACKS), 0, ""), unacknowledged);
+        let all_granted = found(frozen.settings(ACKS), 1, "Unavailable: gone");
+        assert_eq!(
+            all_granted,
+            ["nothing was refused while no replica acknowledged"]
+        );
     }
 
     #[test]

@@ -102,6 +102,17 @@ struct Proxies {
     first_sentinels: Vec<u16>,
 }
 
+// === impl Setup ===
+
+impl Setup {
+    /// How many replicas must acknowledge a grant.
+    pub(crate) fn replica_acks(&self) -> u32 {
+        let mut settings = self.settings.iter();
+        let acks = settings.find(|(key, _)| *key == "store.replica_acks");
+        acks.map_or(0, |(_, acks)| acks.parse().expect("a number"))
+    }
+}
+
 // === impl World ===
 
 impl World {

@@ -49,6 +49,7 @@ mod multi;
 mod permissions;
 mod quorum;
 mod quorum_contention;
+mod quorum_sentinels;
 mod quorum_tokens;
 mod readers;
 mod replicas;

@@ -103,7 +103,7 @@ async fn callers_are_told_soon_that_no_sentinel_answers() {
 }
 
 /// Replicas know what they are asked about.
-async fn until_replicated(store: &Sentinels, name: &str) {
+pub(crate) async fn until_replicated(store: &Sentinels, name: &str) {
     eventually("the replicas have the lock", || async {
         let mut have = 0;
         for server in &store.servers {

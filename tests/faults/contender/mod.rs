@@ -3,7 +3,15 @@
 
 mod stream;
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use lockkeeper_testkit::prelude::*;
@@ -45,6 +53,8 @@ pub(crate) struct Ring {
     pub(crate) coordinators: Vec<SocketAddr>,
     /// Why calls failed, and how often.
     pub(crate) failures: Mutex<BTreeMap<String, usize>>,
+    /// Of all grants the fewest replicas that acknowledged one.
+    pub(crate) acks_min: AtomicU32,
     /// Nothing new is begun.
     pub(crate) stop: CancellationToken,
 }
@@ -88,6 +98,7 @@ impl Ring {
             witness: Witness::of(NAMES),
             coordinators,
             failures: Mutex::default(),
+            acks_min: AtomicU32::new(u32::MAX),
             stop: CancellationToken::new(),
         }
     }
@@ -161,6 +172,8 @@ impl Contender {
             match link.next().await {
                 Came::Frame(id, Response::Granted(grant)) if id == op => {
                     let token = grant.fencing_token;
+                    let acks_min = &self.ring.acks_min;
+                    acks_min.fetch_min(grant.replica_acks, Ordering::Relaxed);
                     self.note(attempt, number, What::Granted { token });
                     self.held = Some(Held {
                         attempt,

@@ -1,6 +1,7 @@
 //! TLS, tokens and sockets, as clients meet them: the real binary and real connections.
 
 mod audit;
+mod jwts;
 mod listeners;
 mod revoked;
 mod rules;

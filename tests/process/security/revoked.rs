@@ -21,12 +21,12 @@ const OLD: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "fedcba9876543210fedcba9876543210";
 
 /// A session that holds one lock.
-struct Open {
+pub(super) struct Open {
     frames: mpsc::Sender<pb::SessionRequest>,
     answers: Streaming<pb::SessionResponse>,
 }
 
-async fn open(channel: &Channel, token: Option<&str>, name: &str) -> Open {
+pub(super) async fn open(channel: &Channel, token: Option<&str>, name: &str) -> Open {
     let (frames, sent) = mpsc::channel(8);
     let frame = |op_id, request| pb::SessionRequest {
         op_id,
@@ -55,7 +55,7 @@ async fn open(channel: &Channel, token: Option<&str>, name: &str) -> Open {
 }
 
 /// The end of a stream: whether it was announced, and its status.
-async fn end(mut open: Open) -> (bool, Status) {
+pub(super) async fn end(mut open: Open) -> (bool, Status) {
     let mut was_announced = false;
     let ended = async {
         loop {
