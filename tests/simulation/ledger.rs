@@ -27,6 +27,10 @@ struct Shared {
     names: Vec<&'static str>,
     families: Vec<Family>,
     last: Mutex<Vec<Snapshot>>,
+    /// Until when the readers of each lock are held back.
+    held_back: Mutex<Vec<Millis>>,
+    /// How much longer the mark of a writer lives.
+    hold_back: Millis,
     notes: Notes,
     proclaimed: Mutex<Vec<Proclaimed>>,
     line: Mutex<Line>,
@@ -67,6 +71,8 @@ impl Ledger {
             names: plan.names.clone(),
             families: plan.families.clone(),
             last,
+            held_back: Mutex::new(vec![0; plan.names.len()]),
+            hold_back: u64::try_from(plan.hold_back.as_millis()).unwrap_or(Millis::MAX),
             notes: Notes::default(),
             proclaimed: Mutex::default(),
             line: Mutex::default(),
@@ -107,6 +113,7 @@ impl Ledger {
                 .history
                 .record(What::Broke(format!("{rule}, by {by}")));
         }
+        self.look_at_mark(name);
         let mut last = self.0.last.lock();
         if last[name] == seen {
             return;
@@ -120,6 +127,21 @@ impl Ledger {
             queue: seen.queue,
             by,
         });
+    }
+
+    /// Records that readers are held back, if that is new.
+    fn look_at_mark(&self, name: Name) {
+        let mark = keys::writer_waiting(self.0.names[name]).to_bytes();
+        let Some(Some(ends)) = self.time_to_live(&mark) else {
+            return;
+        };
+        let until = ends.saturating_sub(self.0.hold_back);
+        let mut held_back = self.0.held_back.lock();
+        // A rounding is no news.
+        if until > held_back[name] + 1 {
+            held_back[name] = until;
+            self.0.history.record(What::HeldBack(name, until));
+        }
     }
 
     /// Looks whether what a script told of a holder is what that one says.

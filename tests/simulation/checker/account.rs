@@ -32,6 +32,15 @@ impl Account {
     pub(super) fn is_left_with_nothing(&self, at: Millis) -> bool {
         at < self.left_until && self.own <= 0
     }
+
+    /// Until when the owner may rely on the lock; none if it does not, or if anything is in doubt.
+    pub(super) fn relied_until(&self, at: Millis) -> Option<Millis> {
+        let is_sure = self.flying.len() <= 1 && !self.unsure;
+        let is_settled = at >= self.doubt_until.max(self.left_until);
+        let belief = self.belief.filter(|_| is_sure && is_settled)?;
+        let ends = (!belief.kept_alive).then_some(belief.safe_until);
+        Some(ends.unwrap_or(Millis::MAX))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,9 @@
 //! - **losses** are told once, in time, and for good ([`holds`]);
 //! - **answers**: each operation ends with one, in time ([`waits`]);
 //! - **wake-ups**: a lock that can be had and is wanted is granted soon ([`waits::wake_ups`]);
+//! - **refusals**: a lock is refused only if something keeps the caller from it, and its owner is
+//!   told that it does not hold it only if it may have lost it ([`waits::refusals`]);
+//! - **failures**: what failed, or has an unknown outcome, has a reason ([`waits::failures`]);
 //! - **order**: a fair lock is granted to those who came first ([`waits::order`]);
 //! - **writers** that wait do not starve ([`waits::writers`]);
 //! - **upgrades**: a reader that wants to write is told that it would wait for itself
@@ -41,6 +44,8 @@ pub(crate) struct Bounds {
     pub(crate) patience: Millis,
     /// How long a writer that waits holds readers back.
     pub(crate) hold_back: Millis,
+    /// Whether a change that a replica does not know of has failed.
+    pub(crate) replicas: bool,
 }
 
 /// A rule that was broken, and when that shows.
@@ -76,6 +81,9 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Vec<Violation> {
     violations.extend(waits.answers());
     violations.extend(waits::wake_ups::check(&waits, &truth));
     violations.extend(waits::order::check(&waits));
+    violations.extend(waits::failures::check(&waits, &truth));
+    violations.extend(waits::refusals::check(&waits, &truth));
+    violations.extend(waits::refusals::denials(&waits, &truth, &holds.denials));
     violations.extend(waits::writers::check(&waits, &truth));
     violations.extend(waits::upgrades::check(&waits, &truth));
     violations.sort_by_key(|violation| violation.at);
@@ -101,6 +109,7 @@ impl Bounds {
             lease_max: millis(plan.lease_max()),
             patience: millis(plan.patience),
             hold_back: millis(plan.hold_back),
+            replicas: plan.replica_acks().is_some(),
         }
     }
 

@@ -19,6 +19,8 @@ pub(super) struct State {
     pub(super) from: Millis,
     pub(super) until: Millis,
     pub(super) holders: Vec<(Holder, i64)>,
+    /// Who stands in its queue, if it is fair.
+    pub(super) queue: Vec<Holder>,
     /// What brought it about.
     pub(super) by: &'static str,
 }
@@ -27,11 +29,15 @@ pub(super) struct State {
 struct Stored<'a> {
     from: Millis,
     shares: &'a [Share],
+    queue: &'a [Holder],
     by: &'static str,
 }
 
 /// What ends a hold that nobody gave back.
 pub(super) const EXPIRY: &str = "expiry";
+
+/// What the names of the scripts end in that give a hold back.
+const RELEASES: [&str; 3] = ["_release", "_hand_on", "remove_and_publish"];
 
 // === impl Truth ===
 
@@ -41,7 +47,11 @@ impl Truth {
         let mut last: BTreeMap<Name, Stored<'_>> = BTreeMap::new();
         for event in events {
             let What::Stored {
-                name, shares, by, ..
+                name,
+                shares,
+                queue,
+                by,
+                ..
             } = &event.what
             else {
                 continue;
@@ -49,6 +59,7 @@ impl Truth {
             let stored = Stored {
                 from: event.at,
                 shares,
+                queue,
                 by,
             };
             if let Some(before) = last.insert(*name, stored) {
@@ -68,6 +79,7 @@ impl Truth {
         let Stored {
             mut from,
             shares,
+            queue,
             mut by,
         } = *stored;
         loop {
@@ -82,6 +94,7 @@ impl Truth {
                     .iter()
                     .map(|share| (share.holder, share.count))
                     .collect(),
+                queue: queue.to_vec(),
                 by,
             });
             if until >= end {
@@ -121,6 +134,20 @@ impl Truth {
             && states.all(|state| state.has(holder))
     }
 
+    /// Whether a holder had a lock all the time, or until a release took it.
+    pub(super) fn had_until_released(
+        &self,
+        name: Name,
+        holder: Holder,
+        from: Millis,
+        until: Millis,
+    ) -> bool {
+        let mut states = self.around(name, from, until);
+        let is_there = states.next().is_some_and(|first| first.has(holder));
+        let gone = states.find(|state| !state.has(holder));
+        is_there && gone.is_none_or(|state| RELEASES.iter().any(|by| state.by.ends_with(by)))
+    }
+
     /// Whether a holder had a lock at any time.
     pub(super) fn had_at_all(
         &self,
@@ -133,7 +160,13 @@ impl Truth {
             .any(|state| state.has(holder))
     }
 
-    fn around(&self, name: Name, from: Millis, until: Millis) -> impl Iterator<Item = &State> {
+    /// The states of a lock in this time, and those of the instants before and after.
+    pub(super) fn around(
+        &self,
+        name: Name,
+        from: Millis,
+        until: Millis,
+    ) -> impl Iterator<Item = &State> {
         self.states(name)
             .filter(move |state| state.until >= from && state.from <= until)
     }

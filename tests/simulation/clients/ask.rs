@@ -124,6 +124,7 @@ async fn listen(
             () = at(leave), if leave.is_some() => return None,
             () = at(give_up), if give_up.is_some() => {
                 give_up = None;
+                history.record(What::Cancelled(op));
                 cancel.cancel();
             }
             answer = answers.recv() => match answer {

@@ -45,6 +45,7 @@ impl fmt::Display for Event {
             }
             What::Told(op, told) => write!(f, "#{op} is told {told:?}"),
             What::Unread(op) => write!(f, "#{op} has an answer that lies unread"),
+            What::Cancelled(op) => write!(f, "#{op} is cancelled"),
             What::Dropped(op) => write!(f, "#{op} is not waited for any more"),
             What::Lost(holder, name, token) => {
                 write!(f, "{holder} is told: lock {name} lost, token {token}")
@@ -77,6 +78,12 @@ impl fmt::Display for Event {
                 write!(f, ", token {token}, by {by}")
             }
             What::Waits(holder, name) => write!(f, "        {holder} waits for lock {name}"),
+            What::HeldBack(name, until) => {
+                write!(
+                    f,
+                    "        store: lock {name} lets no reader in until {until}"
+                )
+            }
             What::Forced(name) => write!(f, "lock {name} is deleted by hand"),
             What::Reach(node, reach) => write!(f, "        node {node} is {reach:?}"),
             What::Healed => write!(f, "healed"),

@@ -106,6 +106,8 @@ pub(crate) enum What {
     Told(Op, Told),
     /// The answer has come, but the client does not look at it.
     Unread(Op),
+    /// The client asks for the end of the wait.
+    Cancelled(Op),
     /// The client no longer wants the answer.
     Dropped(Op),
     /// A notice of the session.
@@ -134,6 +136,8 @@ pub(crate) enum What {
     },
     /// The store has told a call that waits that it cannot have the lock now.
     Waits(Holder, Name),
+    /// New readers are held back until then, because a writer waits.
+    HeldBack(Name, Millis),
     /// The lock's keys were deleted by hand.
     Forced(Name),
     Reach(usize, Reach),
@@ -247,6 +251,11 @@ fn millis(at: At) -> Millis {
 impl Kind {
     pub(crate) fn takes(self) -> bool {
         !matches!(self, Self::Release | Self::Renew)
+    }
+
+    /// Whether the locks of one request are operations of their own.
+    pub(crate) fn is_of_several(self) -> bool {
+        matches!(self, Self::AcquireAll(_) | Self::TryAll)
     }
 }
 

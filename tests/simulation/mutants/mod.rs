@@ -8,6 +8,7 @@ mod native_holes;
 mod negotiation_holes;
 mod plain_holes;
 mod preemption_holes;
+mod refusal_holes;
 
 use std::sync::LazyLock;
 
@@ -21,6 +22,7 @@ pub(crate) use native_holes::{NativeHole, Owed};
 use negotiation_holes::NEGOTIATION_HOLES;
 use plain_holes::PLAIN_HOLES;
 use preemption_holes::{DEADLOCK_HOLES, PREEMPTION_HOLES};
+use refusal_holes::REFUSAL_HOLES;
 
 /// What is broken in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,16 +117,16 @@ impl Story {
     ];
 
     fn holes(self) -> impl Iterator<Item = &'static Hole> {
-        let (first, more): (&[Hole], &[Hole]) = match self {
-            Self::Locks => (&HOLES, &PLAIN_HOLES),
-            Self::Permits => (&PERMIT_HOLES, &[]),
-            Self::Latches => (&LATCH_HOLES, &[]),
-            Self::Elections => (&ELECTION_HOLES, &[]),
-            Self::Negotiations => (&NEGOTIATION_HOLES, &[]),
-            Self::Preemptions => (&PREEMPTION_HOLES, &[]),
-            Self::Deadlocks => (&DEADLOCK_HOLES, &[]),
+        let parts: &[&[Hole]] = match self {
+            Self::Locks => &[&HOLES, &PLAIN_HOLES, &REFUSAL_HOLES],
+            Self::Permits => &[&PERMIT_HOLES],
+            Self::Latches => &[&LATCH_HOLES],
+            Self::Elections => &[&ELECTION_HOLES],
+            Self::Negotiations => &[&NEGOTIATION_HOLES],
+            Self::Preemptions => &[&PREEMPTION_HOLES],
+            Self::Deadlocks => &[&DEADLOCK_HOLES],
         };
-        first.iter().chain(more)
+        parts.iter().copied().flatten()
     }
 
     /// Its breakages.

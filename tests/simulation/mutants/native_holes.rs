@@ -19,6 +19,8 @@ pub(crate) enum NativeHole {
     TellsEarly,
     NeverLooks,
     TellsNobody,
+    IsUnsure,
+    IsAway,
 }
 
 /// Locks that are to be made when their counters were raised.
@@ -30,13 +32,15 @@ const LATER: Duration = Duration::from_millis(400);
 // === impl NativeHole ===
 
 impl NativeHole {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Replaces,
         Self::CountsFirst,
         Self::RemovesAnyGrant,
         Self::TellsEarly,
         Self::NeverLooks,
         Self::TellsNobody,
+        Self::IsUnsure,
+        Self::IsAway,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -47,6 +51,8 @@ impl NativeHole {
             Self::TellsEarly => "a token is told before the counter is raised",
             Self::NeverLooks => "nobody looks whether the lock is still there",
             Self::TellsNobody => "a release without a script tells nobody",
+            Self::IsUnsure => "the outcome of making a lock is unknown",
+            Self::IsAway => "the store is away when a lock is to be made",
         }
     }
 
@@ -57,6 +63,11 @@ impl NativeHole {
         owed: &mut Owed,
         commands: &Commands,
     ) -> Option<Result<Numbers, HostError>> {
+        if let Commands::Create { .. } = commands
+            && let Some(error) = self.error()
+        {
+            return Some(Err(error));
+        }
         let instead = match commands {
             Commands::Create { key, field, ttl } => self.create(store, owed, key, field, *ttl),
             Commands::AddAndLook {
@@ -72,6 +83,14 @@ impl NativeHole {
             Commands::RemoveAndPublish { key, field, .. } => self.remove(store, key, field),
         };
         instead.map(Ok)
+    }
+
+    fn error(self) -> Option<HostError> {
+        match self {
+            Self::IsUnsure => Some(HostError::OutcomeUnknown("without a reason".to_owned())),
+            Self::IsAway => Some(HostError::Unavailable("without a reason".to_owned())),
+            _ => None,
+        }
     }
 
     fn create(

@@ -21,6 +21,20 @@ use crate::history::{Event, Holder, Kind, Millis, Name, Op, SessionNo, What};
 pub(super) struct Holds {
     pub(super) intervals: Vec<Interval>,
     pub(super) violations: Vec<Violation>,
+    pub(super) denials: Vec<Denial>,
+}
+
+/// An owner that relied on a lock was told that it does not hold it.
+#[derive(Debug)]
+pub(super) struct Denial {
+    /// None: it was not asked for.
+    pub(super) op: Option<Op>,
+    pub(super) holder: Holder,
+    pub(super) name: Name,
+    pub(super) from: Millis,
+    pub(super) until: Millis,
+    /// A coordinator had to renew it meanwhile.
+    pub(super) kept_alive: bool,
 }
 
 /// An operation as it was asked for.
@@ -31,6 +45,8 @@ struct Asked {
     kind: Kind,
     at: Millis,
     repeat: bool,
+    /// See [`Account::relied_until`].
+    relied: Option<Millis>,
 }
 
 /// A loss that has to be told.
@@ -94,6 +110,7 @@ impl Follower<'_> {
                     kind: *kind,
                     at,
                     repeat: repeats.is_some(),
+                    relied: None,
                 };
                 self.invoked(*op, asked);
             }
@@ -121,10 +138,7 @@ impl Follower<'_> {
                 self.account(*holder, *name).own = i64::from(seen.count);
                 self.grant(at, asked_at, (*holder, *name), *seen);
             }
-            What::Forgot(holder, name) => {
-                self.end_belief(at, *holder, *name);
-                self.account(*holder, *name).unsure = true;
-            }
+            What::Forgot(holder, name) => self.forgot(at, *holder, *name),
             What::Attached(session, _) => {
                 self.live.insert(*session);
             }
@@ -136,7 +150,9 @@ impl Follower<'_> {
             What::Foreign(holder, name, until) => self.foreign(at, *holder, *name, *until),
             What::Forced(name) => self.forced(at, *name),
             What::Stored { .. }
+            | What::Cancelled(_)
             | What::Waits(..)
+            | What::HeldBack(..)
             | What::Reach(..)
             | What::Healed
             | What::Broke(_)
@@ -144,14 +160,14 @@ impl Follower<'_> {
         }
     }
 
-    fn invoked(&mut self, op: Op, asked: Asked) {
+    fn invoked(&mut self, op: Op, mut asked: Asked) {
         let Asked {
             holder, name, at, ..
         } = asked;
         self.settle(at, holder, name);
-        self.asked.insert(op, asked);
         let account = self.account(holder, name);
         account.flying.insert(op);
+        asked.relied = account.relied_until(at);
         if asked.kind == Kind::Release {
             account.releases += 1;
             account.count -= 1;
@@ -163,6 +179,17 @@ impl Follower<'_> {
             if in_doubt || account.count <= 0 {
                 self.end_belief(at, holder, name);
             }
+        }
+        self.asked.insert(op, asked);
+        if self.account(holder, name).flying.len() > 1 {
+            self.shake(holder, name);
+        }
+    }
+
+    /// What is under way no longer tells what the owner may rely on.
+    fn shake(&mut self, holder: Holder, name: Name) {
+        for op in self.account(holder, name).flying.clone() {
+            self.asked.entry(op).and_modify(|asked| asked.relied = None);
         }
     }
 
@@ -187,11 +214,18 @@ impl Follower<'_> {
         }
     }
 
+    fn forgot(&mut self, at: Millis, holder: Holder, name: Name) {
+        self.shake(holder, name);
+        self.end_belief(at, holder, name);
+        self.account(holder, name).unsure = true;
+    }
+
     fn broken(&mut self, at: Millis, session: SessionNo, keeps: bool) {
         self.live.remove(&session);
         self.owed
             .retain(|owed| owed.holder.session != Some(session));
         for (holder, name) in self.keys(|holder| holder.session == Some(session)) {
+            self.shake(holder, name);
             let account = self.account(holder, name);
             account.unsure = true;
             if !keeps {

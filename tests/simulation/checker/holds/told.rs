@@ -2,7 +2,7 @@
 
 use lockkeeper_store::script::Mode;
 
-use super::{Asked, Follower};
+use super::{Asked, Denial, Follower};
 use crate::{
     checker::account::Belief,
     history::{Holder, Kind, Millis, Name, Op, Seen, Told},
@@ -35,6 +35,18 @@ impl Follower<'_> {
             exact: certain && !account.unsure,
             count: account.count,
         };
+        if matches!(told, Told::NotOwner | Told::Busy | Told::TimedOut)
+            && let Some(until) = asked.relied.filter(|until| certain && at < *until)
+        {
+            self.found.denials.push(Denial {
+                op: Some(op),
+                holder,
+                name,
+                from: asked.at,
+                until: at,
+                kept_alive: until == Millis::MAX,
+            });
+        }
         match told {
             Told::Granted(seen) => self.granted(at, &asked, *seen, how),
             Told::Renewed(seen) => self.renewed(at, &asked, *seen, how),
@@ -221,6 +233,16 @@ impl Follower<'_> {
         }
         let account = self.account(holder, name);
         if account.belief.is_none_or(|belief| belief.token == token) {
+            if account.flying.is_empty() && account.relied_until(at) == Some(Millis::MAX) {
+                self.found.denials.push(Denial {
+                    op: None,
+                    holder,
+                    name,
+                    from: at,
+                    until: at,
+                    kept_alive: true,
+                });
+            }
             self.end_belief(at, holder, name);
             let account = self.account(holder, name);
             account.count = 0;

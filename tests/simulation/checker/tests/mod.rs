@@ -1,6 +1,7 @@
 //! The checker itself: histories that keep the rules, and such that break each of them.
 
 mod modes;
+mod refusals;
 
 use super::{Bounds, check};
 use crate::history::{Event, Holder, Kind, Millis, Op, Reach, Seen, Share, Told, What};
@@ -15,6 +16,7 @@ const BOUNDS: Bounds = Bounds {
     lease_max: 3000,
     patience: 900,
     hold_back: 200,
+    replicas: false,
 };
 const WAIT: Kind = Kind::Acquire(None);
 
@@ -247,9 +249,11 @@ fn holds_are_counted() {
 #[test]
 fn what_was_in_doubt_is_not_compared() {
     let doubt = vec![
+        (13, What::Reach(0, Reach::Rough)),
         (14, ask(3, A, Kind::Try)),
         (15, held(A, 2, 100)),
         (16, What::Told(3, Told::Unknown)),
+        (17, What::Reach(0, Reach::Calm)),
         (18, ask(4, A, Kind::Try)),
         (20, granted(4, 100, 2)),
         (25, What::Closing(1)),

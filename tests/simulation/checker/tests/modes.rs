@@ -95,7 +95,8 @@ fn a_fair_lock_goes_to_who_came_first() {
             looks(31, &[holder], "fair_acquire"),
             vec![
                 (32, granted(next, 100, 1)),
-                (34, What::Told(3 - next, Told::TimedOut)),
+                (33, What::Cancelled(3 - next)),
+                (34, What::Told(3 - next, Told::Cancelled)),
                 (39, ask(90, holder, Kind::Release)),
                 (40, released(90, 0)),
             ],
@@ -124,7 +125,8 @@ fn readers_are_held_back_for_a_writer_that_waits() {
         story.push(vec![
             (20, ask(2, WRITES_B, WAIT)),
             (21, What::Waits(WRITES_B, 0)),
-            (9001, What::Told(2, Told::TimedOut)),
+            (9001, What::Cancelled(2)),
+            (9001, What::Told(2, Told::Cancelled)),
         ]);
         story.push(looks(9001, &[], "read_release"));
         story

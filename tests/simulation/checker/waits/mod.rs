@@ -1,7 +1,9 @@
 //! Operations from their beginning to their end: that each has one answer, and what waits may
 //! expect meanwhile.
 
+pub(super) mod failures;
 pub(super) mod order;
+pub(super) mod refusals;
 pub(super) mod upgrades;
 pub(super) mod wake_ups;
 pub(super) mod writers;
@@ -13,6 +15,9 @@ use lockkeeper_store::script::Mode;
 use super::{Bounds, MARGIN, Violation, violation};
 use crate::history::{Event, Holder, Kind, Millis, Name, Op, Reach, Told, What};
 
+/// A rounding.
+const INSTANT: Millis = 2;
+
 /// An operation from its beginning to its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
@@ -22,6 +27,8 @@ pub(super) struct Span {
     node: usize,
     kind: Kind,
     repeat: bool,
+    /// When it was asked for first, if this is a repeat.
+    first: Millis,
     /// Its place among the events.
     index: usize,
     from: Millis,
@@ -34,6 +41,7 @@ pub(super) struct Span {
 pub(super) struct Waits<'a> {
     bounds: &'a Bounds,
     events: &'a [Event],
+    /// In the order of their numbers.
     spans: Vec<Span>,
     late_writers: Vec<(Name, Millis)>,
     reaches: BTreeMap<usize, Vec<(Millis, Reach)>>,
@@ -55,7 +63,9 @@ impl<'a> Waits<'a> {
                     kind,
                     repeats,
                 } => {
+                    let before = repeats.and_then(|first| spans.get(&first));
                     let span = Span {
+                        first: before.map_or(event.at, |before| before.from),
                         op: *op,
                         holder: *holder,
                         name: *name,
@@ -133,6 +143,11 @@ impl<'a> Waits<'a> {
             }
         }
         violations
+    }
+
+    fn span(&self, op: Op) -> Option<&Span> {
+        let place = self.spans.binary_search_by_key(&op, |span| span.op).ok()?;
+        Some(&self.spans[place])
     }
 
     /// Those that wait for a single lock. One of several may be free, and that is not enough.

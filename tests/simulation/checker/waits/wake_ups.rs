@@ -145,7 +145,7 @@ impl Waits<'_> {
     }
 
     /// When keys of a lock, its queue perhaps, were first deleted by hand.
-    fn forced(&self, name: Name, after: Millis, until: Millis) -> Option<Millis> {
+    pub(super) fn forced(&self, name: Name, after: Millis, until: Millis) -> Option<Millis> {
         let meanwhile = |event: &&Event| event.at > after && event.at <= until;
         let mut forced = self.events.iter().filter(meanwhile);
         forced

@@ -3,7 +3,7 @@
 
 use lockkeeper_store::script::Mode;
 
-use super::{Span, Waits, fails};
+use super::{INSTANT, Span, Waits, fails};
 use crate::{
     checker::{MARGIN, Violation, truth::Truth, violation},
     history::{Event, Holder, Kind, Millis, What},
@@ -16,9 +16,6 @@ enum Turn {
     /// Readers need not be held back any more, until the writer asks again.
     Anew,
 }
-
-/// A rounding.
-const INSTANT: Millis = 2;
 
 pub(in crate::checker) fn check(waits: &Waits<'_>, truth: &Truth) -> Vec<Violation> {
     let bounds = waits.bounds;
