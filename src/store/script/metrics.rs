@@ -28,7 +28,7 @@ label! {
 #[derive(Debug)]
 pub(super) struct Metrics {
     calls: Family<Labels, Histogram, fn() -> Histogram>,
-    /// In the order of the catalogue.
+    /// In the order of [`counted`].
     each_call: Vec<OnUse<Histogram>>,
     errors: Counters<Failure>,
     up: Numbered<Gauge>,
@@ -41,9 +41,9 @@ pub(super) struct StoreMetrics {
     up: Gauge,
 }
 
-/// What calls are counted by.
+/// What calls are counted by, the most frequent first, because each call searches it.
 fn counted() -> impl Iterator<Item = &'static Script> {
-    catalog::ALL.into_iter().chain(catalog::NATIVE)
+    catalog::NATIVE.iter().chain(&catalog::ALL).copied()
 }
 
 // === impl Metrics ===

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Pipeline, ServerError, Value, cmd};
+use deadpool_redis::redis::{Cmd, Pipeline, ServerError, Value};
 use tokio::time::Instant;
 
 use super::{link::Live, reply};
@@ -39,10 +39,10 @@ pub(super) async fn run(
             message,
         } => {
             let mut step = Pipeline::with_capacity(4);
-            step.add_command(cmd("MULTI"));
+            step.add_command(command(b"MULTI", []));
             step.add_command(command(b"HDEL", [key, field]));
             step.add_command(command(b"PUBLISH", [channel, message.as_bytes()]));
-            step.add_command(cmd("EXEC"));
+            step.add_command(command(b"EXEC", []));
             let answers = live.call_all(&step, deadline).await?;
             removed(&answers)
         }
