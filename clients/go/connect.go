@@ -37,7 +37,7 @@ const (
 	alertTimeout = 100 * time.Millisecond
 )
 
-// calls are retried by gRPC; all of them can be repeated.
+// calls are retried by gRPC; all of them are safe to retry.
 const serviceConfig = `{"methodConfig": [{
 	"name": [
 		{"service": "lockkeeper.v1.LockService", "method": "TryAcquire"},

@@ -92,7 +92,7 @@ type YieldAnswer struct {
 // returns when all of them have the request, or after 1 s; the coordinator goes on to look for the
 // others. It uses no session.
 //
-// It fails with an [*UnreachableError] or a [*RefusedError]. It is not repeated then: the holders
+// It fails with an [*UnreachableError] or a [*RefusedError]. It is not retried then: the holders
 // may have the request.
 func (c *Client) RequestYield(
 	ctx context.Context, name string, request Yield,

@@ -39,7 +39,7 @@ type CampaignRequest struct {
 	Lease *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The maximum time to wait; zero tries once.
 	WaitTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=wait_timeout,json=waitTimeout,proto3" json:"wait_timeout,omitempty"`
-	// Makes a repeat return the same leadership.
+	// Makes a retry return the same leadership.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas that must acknowledge the grant of the lock.
 	MinReplicaAcks uint32 `protobuf:"varint,7,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
@@ -462,7 +462,7 @@ type ResignRequest struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The leader within the session; empty means "0".
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Makes a repeat return the first answer; same rules as in ReleaseRequest.
+	// Makes a retry return the first answer; same rules as in ReleaseRequest.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

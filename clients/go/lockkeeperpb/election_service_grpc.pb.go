@@ -48,15 +48,15 @@ type ElectionServiceClient interface {
 	// and its value is proclaimed. Losses are reported on the session's stream.
 	// Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
 	// see a term whose leader was gone before the answer.
-	// A repeat with the same `request_id` returns the same leadership and proclaims the value again.
-	// Without one, a repeat by the leader adds one hold.
+	// A retry with the same `request_id` returns the same leadership and proclaims the value again.
+	// Without one, a retry by the leader adds one hold.
 	//
 	// Errors are those of LockService.Acquire.
 	Campaign(ctx context.Context, in *CampaignRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CampaignResponse], error)
 	// Replaces the leader's value.
 	//
 	// Success: the value was proclaimed while the caller led, and every observer sees it.
-	// A repeat of the newest value changes nothing and returns its revision.
+	// Proclaiming the newest value again changes nothing and returns its revision.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
 	// term (any more).
@@ -64,7 +64,7 @@ type ElectionServiceClient interface {
 	// Ends the leadership: releases one hold of the election's lock.
 	//
 	// Success: the release has taken effect in the store.
-	// Repeats are those of LockService.Release.
+	// Retries behave as those of LockService.Release.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
 	Resign(ctx context.Context, in *ResignRequest, opts ...grpc.CallOption) (*ResignResponse, error)
@@ -79,7 +79,7 @@ type ElectionServiceClient interface {
 	// Success: the candidate is the first in line, and the request was sent. The candidate stays the
 	// first, even if the leader does not resign, until it leads, stops waiting, or another one is put
 	// first.
-	// A repeat is another request. After an error, the candidate may already be the first in line.
+	// A retry is another request. After an error, the candidate may already be the first in line.
 	//
 	// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
 	// for example because it leads already; and those of LockService.RequestYield.
@@ -203,15 +203,15 @@ type ElectionServiceServer interface {
 	// and its value is proclaimed. Losses are reported on the session's stream.
 	// Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
 	// see a term whose leader was gone before the answer.
-	// A repeat with the same `request_id` returns the same leadership and proclaims the value again.
-	// Without one, a repeat by the leader adds one hold.
+	// A retry with the same `request_id` returns the same leadership and proclaims the value again.
+	// Without one, a retry by the leader adds one hold.
 	//
 	// Errors are those of LockService.Acquire.
 	Campaign(*CampaignRequest, grpc.ServerStreamingServer[CampaignResponse]) error
 	// Replaces the leader's value.
 	//
 	// Success: the value was proclaimed while the caller led, and every observer sees it.
-	// A repeat of the newest value changes nothing and returns its revision.
+	// Proclaiming the newest value again changes nothing and returns its revision.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
 	// term (any more).
@@ -219,7 +219,7 @@ type ElectionServiceServer interface {
 	// Ends the leadership: releases one hold of the election's lock.
 	//
 	// Success: the release has taken effect in the store.
-	// Repeats are those of LockService.Release.
+	// Retries behave as those of LockService.Release.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
 	Resign(context.Context, *ResignRequest) (*ResignResponse, error)
@@ -234,7 +234,7 @@ type ElectionServiceServer interface {
 	// Success: the candidate is the first in line, and the request was sent. The candidate stays the
 	// first, even if the leader does not resign, until it leads, stops waiting, or another one is put
 	// first.
-	// A repeat is another request. After an error, the candidate may already be the first in line.
+	// A retry is another request. After an error, the candidate may already be the first in line.
 	//
 	// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
 	// for example because it leads already; and those of LockService.RequestYield.

@@ -35,7 +35,7 @@ type SetCountRequest struct {
 	// stays until it is counted down or deleted.
 	Ttl *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// A string that no other operation on this latch uses, such as a UUID; at most 128 bytes by
-	// default. A repeat within the retention time (60 s by default) returns the first answer and
+	// default. A retry within the retention time (60 s by default) returns the first answer and
 	// changes nothing. An id that was used for another operation or count is refused
 	// (INVALID_ARGUMENT / INVALID_REQUEST_ID).
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -163,7 +163,7 @@ type CountDownRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The amount to subtract from the count; at least 1.
 	By uint32 `protobuf:"varint,2,opt,name=by,proto3" json:"by,omitempty"`
-	// Makes a repeat return the first answer; same rules as in SetCountRequest.
+	// Makes a retry return the first answer; same rules as in SetCountRequest.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -40,15 +40,15 @@ type LatchServiceClient interface {
 	//
 	// Success: the latch is closed and has a count, until it is counted down, is deleted or its `ttl`
 	// passes.
-	// If this call set the count, a repeat with the same `request_id` returns the first answer.
-	// Otherwise a repeat changes nothing while the latch has a count.
+	// If this call set the count, a retry with the same `request_id` returns the first answer.
+	// Otherwise a retry changes nothing while the latch has a count.
 	//
 	// Errors: those of LockService.
 	SetCount(ctx context.Context, in *SetCountRequest, opts ...grpc.CallOption) (*SetCountResponse, error)
 	// Lowers the count. At 0 the latch opens and all waiters are notified.
 	//
 	// Success: the count was lowered in the store.
-	// A repeat with the same `request_id` returns the first answer; without one, it counts down
+	// A retry with the same `request_id` returns the first answer; without one, it counts down
 	// again.
 	//
 	// Errors: FAILED_PRECONDITION / COUNT_EXCEEDED, and no change, if the count would fall below 0,
@@ -60,12 +60,12 @@ type LatchServiceClient interface {
 	// lowers the count but not to 0, `waiting` can be up to `store.poll_interval` (1 s by default)
 	// late. If a new count follows an opening at once, the opening can be missed. Cancelling the
 	// call ends the wait.
-	// A repeat waits again. Read-only.
+	// A retry waits again. Read-only.
 	AwaitLatch(ctx context.Context, in *AwaitLatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AwaitLatchResponse], error)
 	// Returns a latch's count at the moment the store was read. Read-only.
 	DescribeLatch(ctx context.Context, in *DescribeLatchRequest, opts ...grpc.CallOption) (*DescribeLatchResponse, error)
 	// Deletes a latch, which opens it for all waiters.
-	// A repeat is harmless.
+	// A retry is harmless.
 	DeleteLatch(ctx context.Context, in *DeleteLatchRequest, opts ...grpc.CallOption) (*DeleteLatchResponse, error)
 }
 
@@ -150,15 +150,15 @@ type LatchServiceServer interface {
 	//
 	// Success: the latch is closed and has a count, until it is counted down, is deleted or its `ttl`
 	// passes.
-	// If this call set the count, a repeat with the same `request_id` returns the first answer.
-	// Otherwise a repeat changes nothing while the latch has a count.
+	// If this call set the count, a retry with the same `request_id` returns the first answer.
+	// Otherwise a retry changes nothing while the latch has a count.
 	//
 	// Errors: those of LockService.
 	SetCount(context.Context, *SetCountRequest) (*SetCountResponse, error)
 	// Lowers the count. At 0 the latch opens and all waiters are notified.
 	//
 	// Success: the count was lowered in the store.
-	// A repeat with the same `request_id` returns the first answer; without one, it counts down
+	// A retry with the same `request_id` returns the first answer; without one, it counts down
 	// again.
 	//
 	// Errors: FAILED_PRECONDITION / COUNT_EXCEEDED, and no change, if the count would fall below 0,
@@ -170,12 +170,12 @@ type LatchServiceServer interface {
 	// lowers the count but not to 0, `waiting` can be up to `store.poll_interval` (1 s by default)
 	// late. If a new count follows an opening at once, the opening can be missed. Cancelling the
 	// call ends the wait.
-	// A repeat waits again. Read-only.
+	// A retry waits again. Read-only.
 	AwaitLatch(*AwaitLatchRequest, grpc.ServerStreamingServer[AwaitLatchResponse]) error
 	// Returns a latch's count at the moment the store was read. Read-only.
 	DescribeLatch(context.Context, *DescribeLatchRequest) (*DescribeLatchResponse, error)
 	// Deletes a latch, which opens it for all waiters.
-	// A repeat is harmless.
+	// A retry is harmless.
 	DeleteLatch(context.Context, *DeleteLatchRequest) (*DeleteLatchResponse, error)
 	mustEmbedUnimplementedLatchServiceServer()
 }

@@ -176,9 +176,9 @@ type AcquireRequest struct {
 	// if it has none. A frame has no deadline.
 	WaitTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=wait_timeout,json=waitTimeout,proto3" json:"wait_timeout,omitempty"`
 	// A string that no other operation on this lock uses, such as a UUID; at most 128 bytes by
-	// default. A repeat of the same operation by the same owner within the retention time (60 s by
+	// default. A retry of the same operation by the same owner within the retention time (60 s by
 	// default) returns the first answer and changes nothing. An id that another operation or owner
-	// used is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID). Empty: repeats are not detected.
+	// used is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID). Empty: retries are not detected.
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas of the store that must acknowledge the grant and each of its
 	// renewals within `store.replica_ack_timeout` (1 s by default). The coordinator's configuration
@@ -585,7 +585,7 @@ type TryAcquireRequest struct {
 	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The time for which the store keeps the grant unless it is renewed.
 	Lease *durationpb.Duration `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Makes a repeat return the first answer.
+	// Makes a retry return the first answer.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas that must acknowledge the grant.
 	MinReplicaAcks uint32 `protobuf:"varint,7,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
@@ -782,7 +782,7 @@ type ReleaseRequest struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The owner that the grant names. In a session, empty means "0"; without one it is required.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Makes a repeat return the first answer; same rules as in AcquireRequest.
+	// Makes a retry return the first answer; same rules as in AcquireRequest.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The mode of the grant. In a session, EXCLUSIVE also releases a FAIR grant.
 	Mode          LockMode `protobuf:"varint,5,opt,name=mode,proto3,enum=lockkeeper.v1.LockMode" json:"mode,omitempty"`
@@ -1109,7 +1109,7 @@ type AcquireAllRequest struct {
 	Lease *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The maximum time to wait for all locks together; zero tries once.
 	WaitTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=wait_timeout,json=waitTimeout,proto3" json:"wait_timeout,omitempty"`
-	// Makes a repeat return the first answer. No other operation on the first of these locks, in the
+	// Makes a retry return the first answer. No other operation on the first of these locks, in the
 	// order of their names, may use it.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas that must acknowledge each grant.
@@ -1431,7 +1431,7 @@ type TryAcquireAllRequest struct {
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The lease of each grant.
 	Lease *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Makes a repeat return the first answer.
+	// Makes a retry return the first answer.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas that must acknowledge each grant.
 	MinReplicaAcks uint32 `protobuf:"varint,6,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
@@ -1611,7 +1611,7 @@ type ReleaseAllRequest struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The owner that the grants name. In a session, empty means "0"; without one it is required.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Makes a repeat return the first answer; same rules as in AcquireAllRequest.
+	// Makes a retry return the first answer; same rules as in AcquireAllRequest.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

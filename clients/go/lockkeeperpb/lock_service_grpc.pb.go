@@ -61,7 +61,7 @@ const (
 // (QUOTA_ and its name) or the store's memory (STORE_OUT_OF_MEMORY) is exhausted.
 // UNAVAILABLE / STORE_UNAVAILABLE: the store cannot be reached; nothing was changed.
 // UNAVAILABLE / OUTCOME_UNKNOWN: the store did not answer; the operation may have taken effect.
-// A repeat with the same `request_id` is safe. The coordinator undoes such an acquire and completes
+// A retry with the same `request_id` is safe. The coordinator undoes such an acquire and completes
 // such a release of a session in the background.
 // UNAVAILABLE / NOT_REPLICATED: too few replicas acknowledged a grant or a renewal in time.
 // UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
@@ -87,24 +87,24 @@ type LockServiceClient interface {
 	// Success: the caller holds the lock for the grant's `valid_for`, or for as long as the session
 	// renews it. The grant ends with its last release, its lease, its session, or a force-release.
 	// Cancelling the call at any instant ends the wait and leaves neither a waiter nor a hold.
-	// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-	// is not recorded, so a repeat of it waits again.
+	// A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+	// is not recorded, so a retry of it waits again.
 	//
 	// Errors: FAILED_PRECONDITION / SELF_DEADLOCK if the owner only reads and asks for WRITE;
-	// FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+	// FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
 	Acquire(ctx context.Context, in *AcquireRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AcquireResponse], error)
 	// Acquires a lock if it is available now; never waits.
 	//
 	// Success: the caller holds the lock as after Acquire.
-	// A repeat with the same `request_id` returns the first answer, even if the lock is free by now.
-	// Without one, a repeat by the same owner adds one hold.
+	// A retry with the same `request_id` returns the first answer, even if the lock is free by now.
+	// Without one, a retry by the same owner adds one hold.
 	//
 	// Errors are those of Acquire.
 	TryAcquire(ctx context.Context, in *TryAcquireRequest, opts ...grpc.CallOption) (*TryAcquireResponse, error)
 	// Releases one hold. Releasing the last hold frees the lock and wakes the next waiter.
 	//
 	// Success: the release has taken effect in the store.
-	// A repeat with the same `request_id` returns the first answer. Without one, a repeat releases
+	// A retry with the same `request_id` returns the first answer. Without one, a retry releases
 	// another hold if there is one.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
@@ -112,7 +112,7 @@ type LockServiceClient interface {
 	// Extends the lease of a grant, counted from now; never shortens it.
 	//
 	// Success: the caller holds the lock for the new `valid_for`.
-	// A repeat extends the lease again and is harmless.
+	// A retry extends the lease again and is harmless.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock (any more);
 	// UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grant requires.
@@ -127,7 +127,7 @@ type LockServiceClient interface {
 	//
 	// Success: the caller holds every lock as a grant of its own, as after Acquire. Cancelling the
 	// call at any instant ends the wait and leaves neither a waiter nor a hold.
-	// A repeat with the same `request_id` returns the same grants.
+	// A retry with the same `request_id` returns the same grants.
 	//
 	// Errors are those of Acquire. If one lock can never be granted (WRONG_KIND, SELF_DEADLOCK,
 	// UNSUPPORTED_BY_STORE), the message begins with its name.
@@ -135,7 +135,7 @@ type LockServiceClient interface {
 	// Acquires several locks if all of them are available now, otherwise none; never waits.
 	//
 	// Success: the caller holds every lock as after AcquireAll.
-	// A repeat with the same `request_id` returns the first answer. Without one, a repeat by the same
+	// A retry with the same `request_id` returns the first answer. Without one, a retry by the same
 	// owner adds one hold to each lock.
 	//
 	// Errors are those of AcquireAll.
@@ -144,7 +144,7 @@ type LockServiceClient interface {
 	// does not prevent the release of the others.
 	//
 	// Success: at least one hold was released.
-	// A repeat with the same `request_id` returns the first answer. Without one, a repeat releases
+	// A retry with the same `request_id` returns the first answer. Without one, a retry releases
 	// another hold of each lock if there is one.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
@@ -165,7 +165,7 @@ type LockServiceClient interface {
 	// by now. A lock that passes from its holder to a waiter is never free, and one that is free for
 	// a moment only may be missed. The call is in no queue and delays no waiter. It counts against
 	// the limits and quotas of waiters. The caller needs the right to describe the name.
-	// A repeat waits again.
+	// A retry waits again.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
 	AwaitFree(ctx context.Context, in *AwaitFreeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AwaitFreeResponse], error)
@@ -178,7 +178,7 @@ type LockServiceClient interface {
 	// seen; `gap` reports it if the newest fencing token shows it. Repeated holds and renewals of a
 	// grant are not reported. Read-only. The caller needs the right to describe the name, and the
 	// stream ends when it loses that.
-	// A repeat starts with the state at that time.
+	// A retry starts with the state at that time.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
 	// the stream when the coordinator shuts down.
@@ -201,7 +201,7 @@ type LockServiceClient interface {
 	// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
 	// Until the end of `within`, this coordinator continues to look for the other holders. If it
 	// stops earlier, nothing is preempted.
-	// A repeat is another request: the holder receives a notice for each.
+	// A retry is another request: the holder receives a notice for each.
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
 	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
@@ -220,7 +220,7 @@ type LockServiceClient interface {
 	// has a larger fencing token, so resources can refuse later writes of the former holder. The
 	// former holder's session receives `lost` with HANDED_OVER, or with TAKEN_OVER at its next
 	// renewal if the message is missed. A ticket is claimed at most once. If the answer is lost, the
-	// claimed lock is released or ends with its lease; a repeat is refused.
+	// claimed lock is released or ends with its lease; a retry is refused.
 	//
 	// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
 	// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
@@ -460,7 +460,7 @@ func (c *lockServiceClient) Claim(ctx context.Context, in *ClaimRequest, opts ..
 // (QUOTA_ and its name) or the store's memory (STORE_OUT_OF_MEMORY) is exhausted.
 // UNAVAILABLE / STORE_UNAVAILABLE: the store cannot be reached; nothing was changed.
 // UNAVAILABLE / OUTCOME_UNKNOWN: the store did not answer; the operation may have taken effect.
-// A repeat with the same `request_id` is safe. The coordinator undoes such an acquire and completes
+// A retry with the same `request_id` is safe. The coordinator undoes such an acquire and completes
 // such a release of a session in the background.
 // UNAVAILABLE / NOT_REPLICATED: too few replicas acknowledged a grant or a renewal in time.
 // UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
@@ -486,24 +486,24 @@ type LockServiceServer interface {
 	// Success: the caller holds the lock for the grant's `valid_for`, or for as long as the session
 	// renews it. The grant ends with its last release, its lease, its session, or a force-release.
 	// Cancelling the call at any instant ends the wait and leaves neither a waiter nor a hold.
-	// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-	// is not recorded, so a repeat of it waits again.
+	// A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+	// is not recorded, so a retry of it waits again.
 	//
 	// Errors: FAILED_PRECONDITION / SELF_DEADLOCK if the owner only reads and asks for WRITE;
-	// FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+	// FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
 	Acquire(*AcquireRequest, grpc.ServerStreamingServer[AcquireResponse]) error
 	// Acquires a lock if it is available now; never waits.
 	//
 	// Success: the caller holds the lock as after Acquire.
-	// A repeat with the same `request_id` returns the first answer, even if the lock is free by now.
-	// Without one, a repeat by the same owner adds one hold.
+	// A retry with the same `request_id` returns the first answer, even if the lock is free by now.
+	// Without one, a retry by the same owner adds one hold.
 	//
 	// Errors are those of Acquire.
 	TryAcquire(context.Context, *TryAcquireRequest) (*TryAcquireResponse, error)
 	// Releases one hold. Releasing the last hold frees the lock and wakes the next waiter.
 	//
 	// Success: the release has taken effect in the store.
-	// A repeat with the same `request_id` returns the first answer. Without one, a repeat releases
+	// A retry with the same `request_id` returns the first answer. Without one, a retry releases
 	// another hold if there is one.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
@@ -511,7 +511,7 @@ type LockServiceServer interface {
 	// Extends the lease of a grant, counted from now; never shortens it.
 	//
 	// Success: the caller holds the lock for the new `valid_for`.
-	// A repeat extends the lease again and is harmless.
+	// A retry extends the lease again and is harmless.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock (any more);
 	// UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grant requires.
@@ -526,7 +526,7 @@ type LockServiceServer interface {
 	//
 	// Success: the caller holds every lock as a grant of its own, as after Acquire. Cancelling the
 	// call at any instant ends the wait and leaves neither a waiter nor a hold.
-	// A repeat with the same `request_id` returns the same grants.
+	// A retry with the same `request_id` returns the same grants.
 	//
 	// Errors are those of Acquire. If one lock can never be granted (WRONG_KIND, SELF_DEADLOCK,
 	// UNSUPPORTED_BY_STORE), the message begins with its name.
@@ -534,7 +534,7 @@ type LockServiceServer interface {
 	// Acquires several locks if all of them are available now, otherwise none; never waits.
 	//
 	// Success: the caller holds every lock as after AcquireAll.
-	// A repeat with the same `request_id` returns the first answer. Without one, a repeat by the same
+	// A retry with the same `request_id` returns the first answer. Without one, a retry by the same
 	// owner adds one hold to each lock.
 	//
 	// Errors are those of AcquireAll.
@@ -543,7 +543,7 @@ type LockServiceServer interface {
 	// does not prevent the release of the others.
 	//
 	// Success: at least one hold was released.
-	// A repeat with the same `request_id` returns the first answer. Without one, a repeat releases
+	// A retry with the same `request_id` returns the first answer. Without one, a retry releases
 	// another hold of each lock if there is one.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
@@ -564,7 +564,7 @@ type LockServiceServer interface {
 	// by now. A lock that passes from its holder to a waiter is never free, and one that is free for
 	// a moment only may be missed. The call is in no queue and delays no waiter. It counts against
 	// the limits and quotas of waiters. The caller needs the right to describe the name.
-	// A repeat waits again.
+	// A retry waits again.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
 	AwaitFree(*AwaitFreeRequest, grpc.ServerStreamingServer[AwaitFreeResponse]) error
@@ -577,7 +577,7 @@ type LockServiceServer interface {
 	// seen; `gap` reports it if the newest fencing token shows it. Repeated holds and renewals of a
 	// grant are not reported. Read-only. The caller needs the right to describe the name, and the
 	// stream ends when it loses that.
-	// A repeat starts with the state at that time.
+	// A retry starts with the state at that time.
 	//
 	// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
 	// the stream when the coordinator shuts down.
@@ -600,7 +600,7 @@ type LockServiceServer interface {
 	// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
 	// Until the end of `within`, this coordinator continues to look for the other holders. If it
 	// stops earlier, nothing is preempted.
-	// A repeat is another request: the holder receives a notice for each.
+	// A retry is another request: the holder receives a notice for each.
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
 	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
@@ -619,7 +619,7 @@ type LockServiceServer interface {
 	// has a larger fencing token, so resources can refuse later writes of the former holder. The
 	// former holder's session receives `lost` with HANDED_OVER, or with TAKEN_OVER at its next
 	// renewal if the message is missed. A ticket is claimed at most once. If the answer is lost, the
-	// claimed lock is released or ends with its lease; a repeat is refused.
+	// claimed lock is released or ends with its lease; a retry is refused.
 	//
 	// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
 	// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was

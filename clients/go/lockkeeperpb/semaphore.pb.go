@@ -171,7 +171,7 @@ type AcquirePermitsRequest struct {
 	// it has none. A frame has no deadline.
 	WaitTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=wait_timeout,json=waitTimeout,proto3" json:"wait_timeout,omitempty"`
 	// A string that no other operation on this semaphore uses, such as a UUID; at most 128 bytes by
-	// default. A repeat of the same operation by the same owner within the retention time (60 s by
+	// default. A retry of the same operation by the same owner within the retention time (60 s by
 	// default) returns the first answer and changes nothing. The id with another operation, owner or
 	// number of permits is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID).
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -507,7 +507,7 @@ type TryAcquirePermitsRequest struct {
 	Permits uint32 `protobuf:"varint,4,opt,name=permits,proto3" json:"permits,omitempty"`
 	// The time for which the store keeps the permits unless they are renewed.
 	Lease *durationpb.Duration `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Makes a repeat return the first answer.
+	// Makes a retry return the first answer.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas that must acknowledge the grant.
 	MinReplicaAcks uint32 `protobuf:"varint,7,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
@@ -670,7 +670,7 @@ type ReleasePermitsRequest struct {
 	// The permits to release, at most 1,000; they may be some of a grant's, or of several grants.
 	// Empty: all permits that the owner holds of this semaphore.
 	PermitIds []string `protobuf:"bytes,4,rep,name=permit_ids,json=permitIds,proto3" json:"permit_ids,omitempty"`
-	// Makes a repeat return the first answer; same rules as in AcquirePermitsRequest.
+	// Makes a retry return the first answer; same rules as in AcquirePermitsRequest.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -931,7 +931,7 @@ type SetPermitsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The semaphore's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The total number of permits. 0 removes the semaphore. If permits are held at that time, repeat
+	// The total number of permits. 0 removes the semaphore. If permits are held at that time, retry
 	// the call after their release to remove it.
 	Permits uint32 `protobuf:"varint,2,opt,name=permits,proto3" json:"permits,omitempty"`
 	// Leaves an existing semaphore unchanged.

@@ -45,17 +45,17 @@ type SemaphoreServiceClient interface {
 	// session renews it. Waiters of one coordinator are served in order of arrival, so small requests
 	// do not overtake a large one. Cancelling the call at any instant ends the wait and leaves
 	// neither a waiter nor a permit.
-	// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-	// is not recorded, so a repeat of it waits again.
+	// A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+	// is not recorded, so a retry of it waits again.
 	//
 	// Errors: NOT_FOUND / SEMAPHORE_NOT_FOUND if the number of permits was never set;
 	// FAILED_PRECONDITION / PERMITS_EXCEEDED if the request is larger than the semaphore, or becomes
-	// so during the wait; FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+	// so during the wait; FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
 	AcquirePermits(ctx context.Context, in *AcquirePermitsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AcquirePermitsResponse], error)
 	// Acquires permits if enough are free now; never waits.
 	//
 	// Success: the caller holds the permits as after AcquirePermits.
-	// A repeat with the same `request_id` returns the first answer; without one, it acquires more
+	// A retry with the same `request_id` returns the first answer; without one, it acquires more
 	// permits.
 	//
 	// Errors are those of AcquirePermits.
@@ -63,7 +63,7 @@ type SemaphoreServiceClient interface {
 	// Releases permits, all that are named or none, and wakes the next waiter.
 	//
 	// Success: the permits are free in the store.
-	// A repeat with the same `request_id` returns the first answer.
+	// A retry with the same `request_id` returns the first answer.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold one of the
 	// permits (any more).
@@ -71,7 +71,7 @@ type SemaphoreServiceClient interface {
 	// Extends the leases of grants, counted from now; never shortens a lease.
 	//
 	// Success: the caller holds the permits for the new `valid_for`.
-	// A repeat extends the leases again and is harmless.
+	// A retry extends the leases again and is harmless.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold one of the permits (any
 	// more); UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grants require.
@@ -80,7 +80,7 @@ type SemaphoreServiceClient interface {
 	//
 	// Success: the semaphore has this number until the next call changes it. Held permits stay held.
 	// Waiters that request more permits than the semaphore then has fail with PERMITS_EXCEEDED.
-	// A repeat is harmless.
+	// A retry is harmless.
 	SetPermits(ctx context.Context, in *SetPermitsRequest, opts ...grpc.CallOption) (*SetPermitsResponse, error)
 	// Returns the number of permits, the holders and the waiters at the moment the store was read.
 	// Read-only.
@@ -182,17 +182,17 @@ type SemaphoreServiceServer interface {
 	// session renews it. Waiters of one coordinator are served in order of arrival, so small requests
 	// do not overtake a large one. Cancelling the call at any instant ends the wait and leaves
 	// neither a waiter nor a permit.
-	// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-	// is not recorded, so a repeat of it waits again.
+	// A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+	// is not recorded, so a retry of it waits again.
 	//
 	// Errors: NOT_FOUND / SEMAPHORE_NOT_FOUND if the number of permits was never set;
 	// FAILED_PRECONDITION / PERMITS_EXCEEDED if the request is larger than the semaphore, or becomes
-	// so during the wait; FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+	// so during the wait; FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
 	AcquirePermits(*AcquirePermitsRequest, grpc.ServerStreamingServer[AcquirePermitsResponse]) error
 	// Acquires permits if enough are free now; never waits.
 	//
 	// Success: the caller holds the permits as after AcquirePermits.
-	// A repeat with the same `request_id` returns the first answer; without one, it acquires more
+	// A retry with the same `request_id` returns the first answer; without one, it acquires more
 	// permits.
 	//
 	// Errors are those of AcquirePermits.
@@ -200,7 +200,7 @@ type SemaphoreServiceServer interface {
 	// Releases permits, all that are named or none, and wakes the next waiter.
 	//
 	// Success: the permits are free in the store.
-	// A repeat with the same `request_id` returns the first answer.
+	// A retry with the same `request_id` returns the first answer.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold one of the
 	// permits (any more).
@@ -208,7 +208,7 @@ type SemaphoreServiceServer interface {
 	// Extends the leases of grants, counted from now; never shortens a lease.
 	//
 	// Success: the caller holds the permits for the new `valid_for`.
-	// A repeat extends the leases again and is harmless.
+	// A retry extends the leases again and is harmless.
 	//
 	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold one of the permits (any
 	// more); UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grants require.
@@ -217,7 +217,7 @@ type SemaphoreServiceServer interface {
 	//
 	// Success: the semaphore has this number until the next call changes it. Held permits stay held.
 	// Waiters that request more permits than the semaphore then has fail with PERMITS_EXCEEDED.
-	// A repeat is harmless.
+	// A retry is harmless.
 	SetPermits(context.Context, *SetPermitsRequest) (*SetPermitsResponse, error)
 	// Returns the number of permits, the holders and the waiters at the moment the store was read.
 	// Read-only.

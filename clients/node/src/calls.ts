@@ -36,7 +36,7 @@ import type { RequestYieldRequest } from "./proto/lockkeeper/v1/lock.js";
 import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
 import { traceparent } from "./telemetry.js";
 
-/** The time limit of a call with its repeats; longer than a coordinator waits for its store. */
+/** The time limit of a call with its retries; longer than a coordinator waits for its store. */
 const CALL_TIMEOUT = 10_000;
 
 /** How often a call is sent at most. */
@@ -133,7 +133,7 @@ type Method<I, O> = (
 /**
  * Calls without a session, for occasional use. Each fails with {@link RefusedError} and
  * {@link UnreachableError}, and after the end of the client with {@link SessionEndedError}. They
- * carry a request id, and are repeated at the next coordinator.
+ * carry a request id, and are retried at the next coordinator.
  */
 export class Calls {
   readonly #connector: Connector;
@@ -199,7 +199,7 @@ export class Calls {
 
   /**
    * Releases a lock of any holders, for operators; needs the admin right. A call that is lost on
-   * its way is not repeated, because it could take the lock from the next holder.
+   * its way is not retried, because it could take the lock from the next holder.
    */
   async forceRelease(
     name: string,
@@ -216,7 +216,7 @@ export class Calls {
    * Asks the holders of a lock to release it; see {@link Holding.onYieldRequested}. With `preempt`,
    * which needs the right of that name, the lock is taken from those that still hold it when the
    * request ends, and stays closed to others until they have stopped. A call that is lost on its
-   * way is not repeated, because the next holders are not meant.
+   * way is not retried, because the next holders are not meant.
    */
   async requestYield(name: string, options: YieldOptions): Promise<YieldAnswer> {
     const { reason, within, preempt = false, gracePeriod } = options;
@@ -267,7 +267,7 @@ export class Calls {
     return leader ?? null;
   }
 
-  /** A call that is not repeated, to the coordinator that answers; a refusal is an answer too. */
+  /** A call that is not retried, to the coordinator that answers; a refusal is an answer too. */
   async #once<I, O>(
     name: string,
     method: (client: LockServiceClient) => Method<I, O>,
@@ -312,10 +312,10 @@ export class Calls {
         const failure = error as LockkeeperError;
         unreachable += failure instanceof UnreachableError ? 1 : 0;
         const attempts = Math.max(ATTEMPTS_MAX, addresses.length);
-        const mayRepeat = failure instanceof UnreachableError || isTemporary(failure);
+        const mayRetry = failure instanceof UnreachableError || isTemporary(failure);
         const pauseFor = pauseAfter(failure);
         const isLate = performance.now() + pauseFor >= deadline;
-        if (!mayRepeat || attempt >= attempts || unreachable >= addresses.length || isLate) {
+        if (!mayRetry || attempt >= attempts || unreachable >= addresses.length || isLate) {
           this.#endpoint = endpoint;
           throw failure;
         }

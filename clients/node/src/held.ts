@@ -115,7 +115,7 @@ export abstract class Holding implements AsyncDisposable {
   }
 
   /**
-   * Releases it, and waits for the confirmation. A repeat returns the first result.
+   * Releases it, and waits for the confirmation. A second call returns the first result.
    *
    * Fails with {@link LockLostError} if it was lost before, with {@link RefusedError} if the store
    * did not answer for as long as the lease, and with {@link SessionEndedError}.

@@ -42,7 +42,7 @@ export interface Message<O> {
 }
 
 /**
- * The messages of one stream after the other. Fails with a failure that a repeat would have too,
+ * The messages of one stream after the other. Fails with a failure that a retry would have too,
  * with that of the last endpoint if none answers at first, with the reason of the signal, and with
  * a {@link SessionEndedError} when the client is closed.
  */

@@ -96,7 +96,7 @@ export class Lock {
 /**
  * Redlock on a client of Lockkeeper. A loss is never ignored: it aborts the signal of `using`, and
  * fails `using`, `extend` and `release`. Emits `error`, if there is a listener, for acquires that
- * fail, and for extensions that failed and are repeated.
+ * fail, and for extensions that failed and are retried.
  */
 export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
   readonly settings: Settings;

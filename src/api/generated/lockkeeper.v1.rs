@@ -1059,7 +1059,7 @@ pub mod lock_admin_service_client {
         /// its lease is over. A holder without a session receives no notice; its Release and Renew return
         /// NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
         /// token at once, and the next grant has a larger one.
-        /// A repeat releases the lock from its holder at that time, and starts a new grace period.
+        /// A retry releases the lock from its holder at that time, and starts a new grace period.
         ///
         /// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
         /// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -1101,7 +1101,7 @@ pub mod lock_admin_service_client {
         /// may still be working: only the fencing tokens protect the resource. It may open new sessions as
         /// long as its credentials are accepted; take those away first. Sessions on coordinators that were
         /// not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
-        /// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+        /// A retry finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
         ///
         /// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
         /// answer;
@@ -1139,7 +1139,7 @@ pub mod lock_admin_service_client {
         /// that it missed.
         /// With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
         /// of its own. A coordinator that appears later is added within 5 s.
-        /// A repeat starts with a new snapshot. Read-only.
+        /// A retry starts with a new snapshot. Read-only.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
         /// DRAINING ends the stream when the coordinator shuts down.
@@ -1276,7 +1276,7 @@ pub mod lock_admin_service_server {
         /// its lease is over. A holder without a session receives no notice; its Release and Renew return
         /// NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
         /// token at once, and the next grant has a larger one.
-        /// A repeat releases the lock from its holder at that time, and starts a new grace period.
+        /// A retry releases the lock from its holder at that time, and starts a new grace period.
         ///
         /// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
         /// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -1299,7 +1299,7 @@ pub mod lock_admin_service_server {
         /// may still be working: only the fencing tokens protect the resource. It may open new sessions as
         /// long as its credentials are accepted; take those away first. Sessions on coordinators that were
         /// not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
-        /// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+        /// A retry finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
         ///
         /// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
         /// answer;
@@ -1326,7 +1326,7 @@ pub mod lock_admin_service_server {
         /// that it missed.
         /// With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
         /// of its own. A coordinator that appears later is added within 5 s.
-        /// A repeat starts with a new snapshot. Read-only.
+        /// A retry starts with a new snapshot. Read-only.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
         /// DRAINING ends the stream when the coordinator shuts down.
@@ -1865,9 +1865,9 @@ pub struct AcquireRequest {
     #[prost(message, optional, tag = "6")]
     pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
     /// A string that no other operation on this lock uses, such as a UUID; at most 128 bytes by
-    /// default. A repeat of the same operation by the same owner within the retention time (60 s by
+    /// default. A retry of the same operation by the same owner within the retention time (60 s by
     /// default) returns the first answer and changes nothing. An id that another operation or owner
-    /// used is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID). Empty: repeats are not detected.
+    /// used is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID). Empty: retries are not detected.
     #[prost(string, tag = "7")]
     pub request_id: ::prost::alloc::string::String,
     /// The minimum number of replicas of the store that must acknowledge the grant and each of its
@@ -1979,7 +1979,7 @@ pub struct TryAcquireRequest {
     /// The time for which the store keeps the grant unless it is renewed.
     #[prost(message, optional, tag = "5")]
     pub lease: ::core::option::Option<::prost_types::Duration>,
-    /// Makes a repeat return the first answer.
+    /// Makes a retry return the first answer.
     #[prost(string, tag = "6")]
     pub request_id: ::prost::alloc::string::String,
     /// The minimum number of replicas that must acknowledge the grant.
@@ -2024,7 +2024,7 @@ pub struct ReleaseRequest {
     /// The owner that the grant names. In a session, empty means "0"; without one it is required.
     #[prost(string, tag = "3")]
     pub owner: ::prost::alloc::string::String,
-    /// Makes a repeat return the first answer; same rules as in AcquireRequest.
+    /// Makes a retry return the first answer; same rules as in AcquireRequest.
     #[prost(string, tag = "4")]
     pub request_id: ::prost::alloc::string::String,
     /// The mode of the grant. In a session, EXCLUSIVE also releases a FAIR grant.
@@ -2098,7 +2098,7 @@ pub struct AcquireAllRequest {
     /// The maximum time to wait for all locks together; zero tries once.
     #[prost(message, optional, tag = "5")]
     pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
-    /// Makes a repeat return the first answer. No other operation on the first of these locks, in the
+    /// Makes a retry return the first answer. No other operation on the first of these locks, in the
     /// order of their names, may use it.
     #[prost(string, tag = "6")]
     pub request_id: ::prost::alloc::string::String,
@@ -2167,7 +2167,7 @@ pub struct TryAcquireAllRequest {
     /// The lease of each grant.
     #[prost(message, optional, tag = "4")]
     pub lease: ::core::option::Option<::prost_types::Duration>,
-    /// Makes a repeat return the first answer.
+    /// Makes a retry return the first answer.
     #[prost(string, tag = "5")]
     pub request_id: ::prost::alloc::string::String,
     /// The minimum number of replicas that must acknowledge each grant.
@@ -2208,7 +2208,7 @@ pub struct ReleaseAllRequest {
     /// The owner that the grants name. In a session, empty means "0"; without one it is required.
     #[prost(string, tag = "3")]
     pub owner: ::prost::alloc::string::String,
-    /// Makes a repeat return the first answer; same rules as in AcquireAllRequest.
+    /// Makes a retry return the first answer; same rules as in AcquireAllRequest.
     #[prost(string, tag = "4")]
     pub request_id: ::prost::alloc::string::String,
 }
@@ -2764,7 +2764,7 @@ pub struct CampaignRequest {
     /// The maximum time to wait; zero tries once.
     #[prost(message, optional, tag = "5")]
     pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
-    /// Makes a repeat return the same leadership.
+    /// Makes a retry return the same leadership.
     #[prost(string, tag = "6")]
     pub request_id: ::prost::alloc::string::String,
     /// The minimum number of replicas that must acknowledge the grant of the lock.
@@ -2858,7 +2858,7 @@ pub struct ResignRequest {
     /// The leader within the session; empty means "0".
     #[prost(string, tag = "3")]
     pub owner: ::prost::alloc::string::String,
-    /// Makes a repeat return the first answer; same rules as in ReleaseRequest.
+    /// Makes a retry return the first answer; same rules as in ReleaseRequest.
     #[prost(string, tag = "4")]
     pub request_id: ::prost::alloc::string::String,
 }
@@ -3102,8 +3102,8 @@ pub mod election_service_client {
         /// and its value is proclaimed. Losses are reported on the session's stream.
         /// Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
         /// see a term whose leader was gone before the answer.
-        /// A repeat with the same `request_id` returns the same leadership and proclaims the value again.
-        /// Without one, a repeat by the leader adds one hold.
+        /// A retry with the same `request_id` returns the same leadership and proclaims the value again.
+        /// Without one, a retry by the leader adds one hold.
         ///
         /// Errors are those of LockService.Acquire.
         pub async fn campaign(
@@ -3133,7 +3133,7 @@ pub mod election_service_client {
         /// Replaces the leader's value.
         ///
         /// Success: the value was proclaimed while the caller led, and every observer sees it.
-        /// A repeat of the newest value changes nothing and returns its revision.
+        /// Proclaiming the newest value again changes nothing and returns its revision.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
         /// term (any more).
@@ -3164,7 +3164,7 @@ pub mod election_service_client {
         /// Ends the leadership: releases one hold of the election's lock.
         ///
         /// Success: the release has taken effect in the store.
-        /// Repeats are those of LockService.Release.
+        /// Retries behave as those of LockService.Release.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
         pub async fn resign(
@@ -3199,7 +3199,7 @@ pub mod election_service_client {
         /// Success: the candidate is the first in line, and the request was sent. The candidate stays the
         /// first, even if the leader does not resign, until it leads, stops waiting, or another one is put
         /// first.
-        /// A repeat is another request. After an error, the candidate may already be the first in line.
+        /// A retry is another request. After an error, the candidate may already be the first in line.
         ///
         /// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
         /// for example because it leads already; and those of LockService.RequestYield.
@@ -3310,8 +3310,8 @@ pub mod election_service_server {
         /// and its value is proclaimed. Losses are reported on the session's stream.
         /// Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
         /// see a term whose leader was gone before the answer.
-        /// A repeat with the same `request_id` returns the same leadership and proclaims the value again.
-        /// Without one, a repeat by the leader adds one hold.
+        /// A retry with the same `request_id` returns the same leadership and proclaims the value again.
+        /// Without one, a retry by the leader adds one hold.
         ///
         /// Errors are those of LockService.Acquire.
         async fn campaign(
@@ -3321,7 +3321,7 @@ pub mod election_service_server {
         /// Replaces the leader's value.
         ///
         /// Success: the value was proclaimed while the caller led, and every observer sees it.
-        /// A repeat of the newest value changes nothing and returns its revision.
+        /// Proclaiming the newest value again changes nothing and returns its revision.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
         /// term (any more).
@@ -3335,7 +3335,7 @@ pub mod election_service_server {
         /// Ends the leadership: releases one hold of the election's lock.
         ///
         /// Success: the release has taken effect in the store.
-        /// Repeats are those of LockService.Release.
+        /// Retries behave as those of LockService.Release.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
         async fn resign(
@@ -3353,7 +3353,7 @@ pub mod election_service_server {
         /// Success: the candidate is the first in line, and the request was sent. The candidate stays the
         /// first, even if the leader does not resign, until it leads, stops waiting, or another one is put
         /// first.
-        /// A repeat is another request. After an error, the candidate may already be the first in line.
+        /// A retry is another request. After an error, the candidate may already be the first in line.
         ///
         /// Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
         /// for example because it leads already; and those of LockService.RequestYield.
@@ -3796,7 +3796,7 @@ pub struct SetCountRequest {
     #[prost(message, optional, tag = "3")]
     pub ttl: ::core::option::Option<::prost_types::Duration>,
     /// A string that no other operation on this latch uses, such as a UUID; at most 128 bytes by
-    /// default. A repeat within the retention time (60 s by default) returns the first answer and
+    /// default. A retry within the retention time (60 s by default) returns the first answer and
     /// changes nothing. An id that was used for another operation or count is refused
     /// (INVALID_ARGUMENT / INVALID_REQUEST_ID).
     #[prost(string, tag = "4")]
@@ -3821,7 +3821,7 @@ pub struct CountDownRequest {
     /// The amount to subtract from the count; at least 1.
     #[prost(uint32, tag = "2")]
     pub by: u32,
-    /// Makes a repeat return the first answer; same rules as in SetCountRequest.
+    /// Makes a retry return the first answer; same rules as in SetCountRequest.
     #[prost(string, tag = "3")]
     pub request_id: ::prost::alloc::string::String,
 }
@@ -4027,8 +4027,8 @@ pub mod latch_service_client {
         ///
         /// Success: the latch is closed and has a count, until it is counted down, is deleted or its `ttl`
         /// passes.
-        /// If this call set the count, a repeat with the same `request_id` returns the first answer.
-        /// Otherwise a repeat changes nothing while the latch has a count.
+        /// If this call set the count, a retry with the same `request_id` returns the first answer.
+        /// Otherwise a retry changes nothing while the latch has a count.
         ///
         /// Errors: those of LockService.
         pub async fn set_count(
@@ -4058,7 +4058,7 @@ pub mod latch_service_client {
         /// Lowers the count. At 0 the latch opens and all waiters are notified.
         ///
         /// Success: the count was lowered in the store.
-        /// A repeat with the same `request_id` returns the first answer; without one, it counts down
+        /// A retry with the same `request_id` returns the first answer; without one, it counts down
         /// again.
         ///
         /// Errors: FAILED_PRECONDITION / COUNT_EXCEEDED, and no change, if the count would fall below 0,
@@ -4093,7 +4093,7 @@ pub mod latch_service_client {
         /// lowers the count but not to 0, `waiting` can be up to `store.poll_interval` (1 s by default)
         /// late. If a new count follows an opening at once, the opening can be missed. Cancelling the
         /// call ends the wait.
-        /// A repeat waits again. Read-only.
+        /// A retry waits again. Read-only.
         pub async fn await_latch(
             &mut self,
             request: impl tonic::IntoRequest<super::AwaitLatchRequest>,
@@ -4144,7 +4144,7 @@ pub mod latch_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Deletes a latch, which opens it for all waiters.
-        /// A repeat is harmless.
+        /// A retry is harmless.
         pub async fn delete_latch(
             &mut self,
             request: impl tonic::IntoRequest<super::DeleteLatchRequest>,
@@ -4189,8 +4189,8 @@ pub mod latch_service_server {
         ///
         /// Success: the latch is closed and has a count, until it is counted down, is deleted or its `ttl`
         /// passes.
-        /// If this call set the count, a repeat with the same `request_id` returns the first answer.
-        /// Otherwise a repeat changes nothing while the latch has a count.
+        /// If this call set the count, a retry with the same `request_id` returns the first answer.
+        /// Otherwise a retry changes nothing while the latch has a count.
         ///
         /// Errors: those of LockService.
         async fn set_count(
@@ -4203,7 +4203,7 @@ pub mod latch_service_server {
         /// Lowers the count. At 0 the latch opens and all waiters are notified.
         ///
         /// Success: the count was lowered in the store.
-        /// A repeat with the same `request_id` returns the first answer; without one, it counts down
+        /// A retry with the same `request_id` returns the first answer; without one, it counts down
         /// again.
         ///
         /// Errors: FAILED_PRECONDITION / COUNT_EXCEEDED, and no change, if the count would fall below 0,
@@ -4227,7 +4227,7 @@ pub mod latch_service_server {
         /// lowers the count but not to 0, `waiting` can be up to `store.poll_interval` (1 s by default)
         /// late. If a new count follows an opening at once, the opening can be missed. Cancelling the
         /// call ends the wait.
-        /// A repeat waits again. Read-only.
+        /// A retry waits again. Read-only.
         async fn await_latch(
             &self,
             request: tonic::Request<super::AwaitLatchRequest>,
@@ -4241,7 +4241,7 @@ pub mod latch_service_server {
             tonic::Status,
         >;
         /// Deletes a latch, which opens it for all waiters.
-        /// A repeat is harmless.
+        /// A retry is harmless.
         async fn delete_latch(
             &self,
             request: tonic::Request<super::DeleteLatchRequest>,
@@ -4661,7 +4661,7 @@ pub struct AcquirePermitsRequest {
     #[prost(message, optional, tag = "6")]
     pub wait_timeout: ::core::option::Option<::prost_types::Duration>,
     /// A string that no other operation on this semaphore uses, such as a UUID; at most 128 bytes by
-    /// default. A repeat of the same operation by the same owner within the retention time (60 s by
+    /// default. A retry of the same operation by the same owner within the retention time (60 s by
     /// default) returns the first answer and changes nothing. The id with another operation, owner or
     /// number of permits is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID).
     #[prost(string, tag = "7")]
@@ -4738,7 +4738,7 @@ pub struct TryAcquirePermitsRequest {
     /// The time for which the store keeps the permits unless they are renewed.
     #[prost(message, optional, tag = "5")]
     pub lease: ::core::option::Option<::prost_types::Duration>,
-    /// Makes a repeat return the first answer.
+    /// Makes a retry return the first answer.
     #[prost(string, tag = "6")]
     pub request_id: ::prost::alloc::string::String,
     /// The minimum number of replicas that must acknowledge the grant.
@@ -4774,7 +4774,7 @@ pub struct ReleasePermitsRequest {
     /// Empty: all permits that the owner holds of this semaphore.
     #[prost(string, repeated, tag = "4")]
     pub permit_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Makes a repeat return the first answer; same rules as in AcquirePermitsRequest.
+    /// Makes a retry return the first answer; same rules as in AcquirePermitsRequest.
     #[prost(string, tag = "5")]
     pub request_id: ::prost::alloc::string::String,
 }
@@ -4822,7 +4822,7 @@ pub struct SetPermitsRequest {
     /// The semaphore's name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// The total number of permits. 0 removes the semaphore. If permits are held at that time, repeat
+    /// The total number of permits. 0 removes the semaphore. If permits are held at that time, retry
     /// the call after their release to remove it.
     #[prost(uint32, tag = "2")]
     pub permits: u32,
@@ -5444,7 +5444,7 @@ pub mod lock_service_client {
     /// (QUOTA\_ and its name) or the store's memory (STORE_OUT_OF_MEMORY) is exhausted.
     /// UNAVAILABLE / STORE_UNAVAILABLE: the store cannot be reached; nothing was changed.
     /// UNAVAILABLE / OUTCOME_UNKNOWN: the store did not answer; the operation may have taken effect.
-    /// A repeat with the same `request_id` is safe. The coordinator undoes such an acquire and completes
+    /// A retry with the same `request_id` is safe. The coordinator undoes such an acquire and completes
     /// such a release of a session in the background.
     /// UNAVAILABLE / NOT_REPLICATED: too few replicas acknowledged a grant or a renewal in time.
     /// UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
@@ -5572,11 +5572,11 @@ pub mod lock_service_client {
         /// Success: the caller holds the lock for the grant's `valid_for`, or for as long as the session
         /// renews it. The grant ends with its last release, its lease, its session, or a force-release.
         /// Cancelling the call at any instant ends the wait and leaves neither a waiter nor a hold.
-        /// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-        /// is not recorded, so a repeat of it waits again.
+        /// A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+        /// is not recorded, so a retry of it waits again.
         ///
         /// Errors: FAILED_PRECONDITION / SELF_DEADLOCK if the owner only reads and asks for WRITE;
-        /// FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+        /// FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
         pub async fn acquire(
             &mut self,
             request: impl tonic::IntoRequest<super::AcquireRequest>,
@@ -5604,8 +5604,8 @@ pub mod lock_service_client {
         /// Acquires a lock if it is available now; never waits.
         ///
         /// Success: the caller holds the lock as after Acquire.
-        /// A repeat with the same `request_id` returns the first answer, even if the lock is free by now.
-        /// Without one, a repeat by the same owner adds one hold.
+        /// A retry with the same `request_id` returns the first answer, even if the lock is free by now.
+        /// Without one, a retry by the same owner adds one hold.
         ///
         /// Errors are those of Acquire.
         pub async fn try_acquire(
@@ -5635,7 +5635,7 @@ pub mod lock_service_client {
         /// Releases one hold. Releasing the last hold frees the lock and wakes the next waiter.
         ///
         /// Success: the release has taken effect in the store.
-        /// A repeat with the same `request_id` returns the first answer. Without one, a repeat releases
+        /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold if there is one.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
@@ -5666,7 +5666,7 @@ pub mod lock_service_client {
         /// Extends the lease of a grant, counted from now; never shortens it.
         ///
         /// Success: the caller holds the lock for the new `valid_for`.
-        /// A repeat extends the lease again and is harmless.
+        /// A retry extends the lease again and is harmless.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock (any more);
         /// UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grant requires.
@@ -5701,7 +5701,7 @@ pub mod lock_service_client {
         ///
         /// Success: the caller holds every lock as a grant of its own, as after Acquire. Cancelling the
         /// call at any instant ends the wait and leaves neither a waiter nor a hold.
-        /// A repeat with the same `request_id` returns the same grants.
+        /// A retry with the same `request_id` returns the same grants.
         ///
         /// Errors are those of Acquire. If one lock can never be granted (WRONG_KIND, SELF_DEADLOCK,
         /// UNSUPPORTED_BY_STORE), the message begins with its name.
@@ -5732,7 +5732,7 @@ pub mod lock_service_client {
         /// Acquires several locks if all of them are available now, otherwise none; never waits.
         ///
         /// Success: the caller holds every lock as after AcquireAll.
-        /// A repeat with the same `request_id` returns the first answer. Without one, a repeat by the same
+        /// A retry with the same `request_id` returns the first answer. Without one, a retry by the same
         /// owner adds one hold to each lock.
         ///
         /// Errors are those of AcquireAll.
@@ -5764,7 +5764,7 @@ pub mod lock_service_client {
         /// does not prevent the release of the others.
         ///
         /// Success: at least one hold was released.
-        /// A repeat with the same `request_id` returns the first answer. Without one, a repeat releases
+        /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold of each lock if there is one.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
@@ -5854,7 +5854,7 @@ pub mod lock_service_client {
         /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for
         /// a moment only may be missed. The call is in no queue and delays no waiter. It counts against
         /// the limits and quotas of waiters. The caller needs the right to describe the name.
-        /// A repeat waits again.
+        /// A retry waits again.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
         pub async fn await_free(
@@ -5890,7 +5890,7 @@ pub mod lock_service_client {
         /// seen; `gap` reports it if the newest fencing token shows it. Repeated holds and renewals of a
         /// grant are not reported. Read-only. The caller needs the right to describe the name, and the
         /// stream ends when it loses that.
-        /// A repeat starts with the state at that time.
+        /// A retry starts with the state at that time.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
         /// the stream when the coordinator shuts down.
@@ -5959,7 +5959,7 @@ pub mod lock_service_client {
         /// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
         /// Until the end of `within`, this coordinator continues to look for the other holders. If it
         /// stops earlier, nothing is preempted.
-        /// A repeat is another request: the holder receives a notice for each.
+        /// A retry is another request: the holder receives a notice for each.
         ///
         /// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
         /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
@@ -6021,7 +6021,7 @@ pub mod lock_service_client {
         /// has a larger fencing token, so resources can refuse later writes of the former holder. The
         /// former holder's session receives `lost` with HANDED_OVER, or with TAKEN_OVER at its next
         /// renewal if the message is missed. A ticket is claimed at most once. If the answer is lost, the
-        /// claimed lock is released or ends with its lease; a repeat is refused.
+        /// claimed lock is released or ends with its lease; a retry is refused.
         ///
         /// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
         /// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
@@ -6094,11 +6094,11 @@ pub mod lock_service_server {
         /// Success: the caller holds the lock for the grant's `valid_for`, or for as long as the session
         /// renews it. The grant ends with its last release, its lease, its session, or a force-release.
         /// Cancelling the call at any instant ends the wait and leaves neither a waiter nor a hold.
-        /// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-        /// is not recorded, so a repeat of it waits again.
+        /// A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+        /// is not recorded, so a retry of it waits again.
         ///
         /// Errors: FAILED_PRECONDITION / SELF_DEADLOCK if the owner only reads and asks for WRITE;
-        /// FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+        /// FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
         async fn acquire(
             &self,
             request: tonic::Request<super::AcquireRequest>,
@@ -6106,8 +6106,8 @@ pub mod lock_service_server {
         /// Acquires a lock if it is available now; never waits.
         ///
         /// Success: the caller holds the lock as after Acquire.
-        /// A repeat with the same `request_id` returns the first answer, even if the lock is free by now.
-        /// Without one, a repeat by the same owner adds one hold.
+        /// A retry with the same `request_id` returns the first answer, even if the lock is free by now.
+        /// Without one, a retry by the same owner adds one hold.
         ///
         /// Errors are those of Acquire.
         async fn try_acquire(
@@ -6120,7 +6120,7 @@ pub mod lock_service_server {
         /// Releases one hold. Releasing the last hold frees the lock and wakes the next waiter.
         ///
         /// Success: the release has taken effect in the store.
-        /// A repeat with the same `request_id` returns the first answer. Without one, a repeat releases
+        /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold if there is one.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
@@ -6131,7 +6131,7 @@ pub mod lock_service_server {
         /// Extends the lease of a grant, counted from now; never shortens it.
         ///
         /// Success: the caller holds the lock for the new `valid_for`.
-        /// A repeat extends the lease again and is harmless.
+        /// A retry extends the lease again and is harmless.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock (any more);
         /// UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grant requires.
@@ -6155,7 +6155,7 @@ pub mod lock_service_server {
         ///
         /// Success: the caller holds every lock as a grant of its own, as after Acquire. Cancelling the
         /// call at any instant ends the wait and leaves neither a waiter nor a hold.
-        /// A repeat with the same `request_id` returns the same grants.
+        /// A retry with the same `request_id` returns the same grants.
         ///
         /// Errors are those of Acquire. If one lock can never be granted (WRONG_KIND, SELF_DEADLOCK,
         /// UNSUPPORTED_BY_STORE), the message begins with its name.
@@ -6166,7 +6166,7 @@ pub mod lock_service_server {
         /// Acquires several locks if all of them are available now, otherwise none; never waits.
         ///
         /// Success: the caller holds every lock as after AcquireAll.
-        /// A repeat with the same `request_id` returns the first answer. Without one, a repeat by the same
+        /// A retry with the same `request_id` returns the first answer. Without one, a retry by the same
         /// owner adds one hold to each lock.
         ///
         /// Errors are those of AcquireAll.
@@ -6181,7 +6181,7 @@ pub mod lock_service_server {
         /// does not prevent the release of the others.
         ///
         /// Success: at least one hold was released.
-        /// A repeat with the same `request_id` returns the first answer. Without one, a repeat releases
+        /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold of each lock if there is one.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
@@ -6223,7 +6223,7 @@ pub mod lock_service_server {
         /// by now. A lock that passes from its holder to a waiter is never free, and one that is free for
         /// a moment only may be missed. The call is in no queue and delays no waiter. It counts against
         /// the limits and quotas of waiters. The caller needs the right to describe the name.
-        /// A repeat waits again.
+        /// A retry waits again.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX.
         async fn await_free(
@@ -6245,7 +6245,7 @@ pub mod lock_service_server {
         /// seen; `gap` reports it if the newest fencing token shows it. Repeated holds and renewals of a
         /// grant are not reported. Read-only. The caller needs the right to describe the name, and the
         /// stream ends when it loses that.
-        /// A repeat starts with the state at that time.
+        /// A retry starts with the state at that time.
         ///
         /// Errors: RESOURCE_EXHAUSTED / WAITERS_MAX or WAITERS_PER_LOCK_MAX; UNAVAILABLE / DRAINING ends
         /// the stream when the coordinator shuts down.
@@ -6277,7 +6277,7 @@ pub mod lock_service_server {
         /// Success: the request was sent. The call returns when all holders are reached, or after 1 s.
         /// Until the end of `within`, this coordinator continues to look for the other holders. If it
         /// stops earlier, nothing is preempted.
-        /// A repeat is another request: the holder receives a notice for each.
+        /// A retry is another request: the holder receives a notice for each.
         ///
         /// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
         /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
@@ -6305,7 +6305,7 @@ pub mod lock_service_server {
         /// has a larger fencing token, so resources can refuse later writes of the former holder. The
         /// former holder's session receives `lost` with HANDED_OVER, or with TAKEN_OVER at its next
         /// renewal if the message is missed. A ticket is claimed at most once. If the answer is lost, the
-        /// claimed lock is released or ends with its lease; a repeat is refused.
+        /// claimed lock is released or ends with its lease; a retry is refused.
         ///
         /// Errors: FAILED_PRECONDITION / TICKET_REFUSED. The metadata's `state` says why: `invalid` (not a
         /// ticket of this lock, or made with another secret), `expired`, `over` (the grant has ended, or was
@@ -6336,7 +6336,7 @@ pub mod lock_service_server {
     /// (QUOTA\_ and its name) or the store's memory (STORE_OUT_OF_MEMORY) is exhausted.
     /// UNAVAILABLE / STORE_UNAVAILABLE: the store cannot be reached; nothing was changed.
     /// UNAVAILABLE / OUTCOME_UNKNOWN: the store did not answer; the operation may have taken effect.
-    /// A repeat with the same `request_id` is safe. The coordinator undoes such an acquire and completes
+    /// A retry with the same `request_id` is safe. The coordinator undoes such an acquire and completes
     /// such a release of a session in the background.
     /// UNAVAILABLE / NOT_REPLICATED: too few replicas acknowledged a grant or a renewal in time.
     /// UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
@@ -7286,12 +7286,12 @@ pub mod semaphore_service_client {
         /// session renews it. Waiters of one coordinator are served in order of arrival, so small requests
         /// do not overtake a large one. Cancelling the call at any instant ends the wait and leaves
         /// neither a waiter nor a permit.
-        /// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-        /// is not recorded, so a repeat of it waits again.
+        /// A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+        /// is not recorded, so a retry of it waits again.
         ///
         /// Errors: NOT_FOUND / SEMAPHORE_NOT_FOUND if the number of permits was never set;
         /// FAILED_PRECONDITION / PERMITS_EXCEEDED if the request is larger than the semaphore, or becomes
-        /// so during the wait; FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+        /// so during the wait; FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
         pub async fn acquire_permits(
             &mut self,
             request: impl tonic::IntoRequest<super::AcquirePermitsRequest>,
@@ -7321,7 +7321,7 @@ pub mod semaphore_service_client {
         /// Acquires permits if enough are free now; never waits.
         ///
         /// Success: the caller holds the permits as after AcquirePermits.
-        /// A repeat with the same `request_id` returns the first answer; without one, it acquires more
+        /// A retry with the same `request_id` returns the first answer; without one, it acquires more
         /// permits.
         ///
         /// Errors are those of AcquirePermits.
@@ -7357,7 +7357,7 @@ pub mod semaphore_service_client {
         /// Releases permits, all that are named or none, and wakes the next waiter.
         ///
         /// Success: the permits are free in the store.
-        /// A repeat with the same `request_id` returns the first answer.
+        /// A retry with the same `request_id` returns the first answer.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold one of the
         /// permits (any more).
@@ -7390,7 +7390,7 @@ pub mod semaphore_service_client {
         /// Extends the leases of grants, counted from now; never shortens a lease.
         ///
         /// Success: the caller holds the permits for the new `valid_for`.
-        /// A repeat extends the leases again and is harmless.
+        /// A retry extends the leases again and is harmless.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold one of the permits (any
         /// more); UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grants require.
@@ -7424,7 +7424,7 @@ pub mod semaphore_service_client {
         ///
         /// Success: the semaphore has this number until the next call changes it. Held permits stay held.
         /// Waiters that request more permits than the semaphore then has fail with PERMITS_EXCEEDED.
-        /// A repeat is harmless.
+        /// A retry is harmless.
         pub async fn set_permits(
             &mut self,
             request: impl tonic::IntoRequest<super::SetPermitsRequest>,
@@ -7509,12 +7509,12 @@ pub mod semaphore_service_server {
         /// session renews it. Waiters of one coordinator are served in order of arrival, so small requests
         /// do not overtake a large one. Cancelling the call at any instant ends the wait and leaves
         /// neither a waiter nor a permit.
-        /// A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-        /// is not recorded, so a repeat of it waits again.
+        /// A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+        /// is not recorded, so a retry of it waits again.
         ///
         /// Errors: NOT_FOUND / SEMAPHORE_NOT_FOUND if the number of permits was never set;
         /// FAILED_PRECONDITION / PERMITS_EXCEEDED if the request is larger than the semaphore, or becomes
-        /// so during the wait; FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+        /// so during the wait; FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
         async fn acquire_permits(
             &self,
             request: tonic::Request<super::AcquirePermitsRequest>,
@@ -7525,7 +7525,7 @@ pub mod semaphore_service_server {
         /// Acquires permits if enough are free now; never waits.
         ///
         /// Success: the caller holds the permits as after AcquirePermits.
-        /// A repeat with the same `request_id` returns the first answer; without one, it acquires more
+        /// A retry with the same `request_id` returns the first answer; without one, it acquires more
         /// permits.
         ///
         /// Errors are those of AcquirePermits.
@@ -7539,7 +7539,7 @@ pub mod semaphore_service_server {
         /// Releases permits, all that are named or none, and wakes the next waiter.
         ///
         /// Success: the permits are free in the store.
-        /// A repeat with the same `request_id` returns the first answer.
+        /// A retry with the same `request_id` returns the first answer.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold one of the
         /// permits (any more).
@@ -7553,7 +7553,7 @@ pub mod semaphore_service_server {
         /// Extends the leases of grants, counted from now; never shortens a lease.
         ///
         /// Success: the caller holds the permits for the new `valid_for`.
-        /// A repeat extends the leases again and is harmless.
+        /// A retry extends the leases again and is harmless.
         ///
         /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold one of the permits (any
         /// more); UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grants require.
@@ -7568,7 +7568,7 @@ pub mod semaphore_service_server {
         ///
         /// Success: the semaphore has this number until the next call changes it. Held permits stay held.
         /// Waiters that request more permits than the semaphore then has fail with PERMITS_EXCEEDED.
-        /// A repeat is harmless.
+        /// A retry is harmless.
         async fn set_permits(
             &self,
             request: tonic::Request<super::SetPermitsRequest>,

@@ -187,7 +187,7 @@ impl Operation {
         }
     }
 
-    /// Gives a request that changes state an id, so that it can be repeated, if it has none.
+    /// Gives a request that changes state an id, so that it can be retried, if it has none.
     pub(super) fn identify(&mut self, random: &mut StdRng) {
         if let Some(id) = request_id(&mut self.request)
             && id.is_empty()

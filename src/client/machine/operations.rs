@@ -152,7 +152,7 @@ impl Operations {
     }
 
     /// Prepares what is sent on a resumed stream. An operation that may have been executed is
-    /// repeated with the same request id, which gets the same grant. Two kinds start anew: permits,
+    /// retried with the same request id, which gets the same grant. Two kinds start anew: permits,
     /// which cannot be named in a resume, and several locks of which only some are held; those are
     /// released. Locks that a guard holds say nothing about it.
     pub(super) fn on_resumed(

@@ -125,7 +125,7 @@ class Calls(ClientBase):
 
         Raises:
             Unreachable: No coordinator answered, or the call was lost on its way. It is not
-                repeated, because it could take the lock from the next holder.
+                retried, because it could take the lock from the next holder.
             Refused: The coordinator refused the call.
 
         """
@@ -161,7 +161,7 @@ class Calls(ClientBase):
 
         Raises:
             Unreachable: No coordinator answered, or the call was lost on its way. It is not
-                repeated, because it could ask the next holder.
+                retried, because it could ask the next holder.
             Refused: The coordinator refused the call.
 
         """
@@ -221,7 +221,7 @@ class Calls(ClientBase):
         return session.call(kind, request, _clock.now() + CALL_TIMEOUT)
 
     def _once(self, method: str, request: Message) -> Any:
-        """Make a call that is not repeated, at the first coordinator that answers another one."""
+        """Make a call that is not retried, at the first coordinator that answers another one."""
         self._check_process()
         error: Error = SessionEnded("the client is closed")
         for address in () if self._is_closed else self._addresses:

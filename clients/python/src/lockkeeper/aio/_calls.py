@@ -135,7 +135,7 @@ class Calls(ClientBase):
 
         Raises:
             Unreachable: No coordinator answered, or the call was lost on its way. It is not
-                repeated, because it could take the lock from the next holder.
+                retried, because it could take the lock from the next holder.
             Refused: The coordinator refused the call.
 
         """
@@ -171,7 +171,7 @@ class Calls(ClientBase):
 
         Raises:
             Unreachable: No coordinator answered, or the call was lost on its way. It is not
-                repeated, because it could ask the next holder.
+                retried, because it could ask the next holder.
             Refused: The coordinator refused the call.
 
         """
@@ -240,7 +240,7 @@ class Calls(ClientBase):
         return await session.call(kind, request, _clock.now() + CALL_TIMEOUT)
 
     async def _once(self, method: str, request: Message) -> Any:
-        """Make a call that is not repeated, at the first coordinator that answers another one."""
+        """Make a call that is not retried, at the first coordinator that answers another one."""
         self._check()
         error: Error = SessionEnded("the client is closed")
         for address in () if self._is_closed else self._addresses:

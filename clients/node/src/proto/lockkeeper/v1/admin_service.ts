@@ -132,7 +132,7 @@ export const LockAdminServiceService = {
    * its lease is over. A holder without a session receives no notice; its Release and Renew return
    * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
    * token at once, and the next grant has a larger one.
-   * A repeat releases the lock from its holder at that time, and starts a new grace period.
+   * A retry releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
    * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -160,7 +160,7 @@ export const LockAdminServiceService = {
    * may still be working: only the fencing tokens protect the resource. It may open new sessions as
    * long as its credentials are accepted; take those away first. Sessions on coordinators that were
    * not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
-   * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+   * A retry finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
    *
    * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
    * answer;
@@ -185,7 +185,7 @@ export const LockAdminServiceService = {
    * that it missed.
    * With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
    * of its own. A coordinator that appears later is added within 5 s.
-   * A repeat starts with a new snapshot. Read-only.
+   * A retry starts with a new snapshot. Read-only.
    *
    * Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
    * DRAINING ends the stream when the coordinator shuts down.
@@ -268,7 +268,7 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    * its lease is over. A holder without a session receives no notice; its Release and Renew return
    * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
    * token at once, and the next grant has a larger one.
-   * A repeat releases the lock from its holder at that time, and starts a new grace period.
+   * A retry releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
    * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -287,7 +287,7 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    * may still be working: only the fencing tokens protect the resource. It may open new sessions as
    * long as its credentials are accepted; take those away first. Sessions on coordinators that were
    * not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
-   * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+   * A retry finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
    *
    * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
    * answer;
@@ -304,7 +304,7 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    * that it missed.
    * With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
    * of its own. A coordinator that appears later is added within 5 s.
-   * A repeat starts with a new snapshot. Read-only.
+   * A retry starts with a new snapshot. Read-only.
    *
    * Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
    * DRAINING ends the stream when the coordinator shuts down.
@@ -427,7 +427,7 @@ export interface LockAdminServiceClient extends Client {
    * its lease is over. A holder without a session receives no notice; its Release and Renew return
    * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
    * token at once, and the next grant has a larger one.
-   * A repeat releases the lock from its holder at that time, and starts a new grace period.
+   * A retry releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
    * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
@@ -460,7 +460,7 @@ export interface LockAdminServiceClient extends Client {
    * may still be working: only the fencing tokens protect the resource. It may open new sessions as
    * long as its credentials are accepted; take those away first. Sessions on coordinators that were
    * not asked go on; with `fleet`, one that did not answer within 2 s may have ended them.
-   * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+   * A retry finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
    *
    * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session has the digest, unless a coordinator did not
    * answer;
@@ -491,7 +491,7 @@ export interface LockAdminServiceClient extends Client {
    * that it missed.
    * With `fleet`, the events of the other coordinators follow too, each coordinator with a snapshot
    * of its own. A coordinator that appears later is added within 5 s.
-   * A repeat starts with a new snapshot. Read-only.
+   * A retry starts with a new snapshot. Read-only.
    *
    * Errors: RESOURCE_EXHAUSTED / WATCHERS_MAX if the coordinator has 64 watchers; UNAVAILABLE /
    * DRAINING ends the stream when the coordinator shuts down.

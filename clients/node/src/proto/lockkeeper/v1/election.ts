@@ -30,7 +30,7 @@ export interface CampaignRequest {
   waitTimeout?:
     | Duration
     | undefined;
-  /** Makes a repeat return the same leadership. */
+  /** Makes a retry return the same leadership. */
   requestId: string;
   /** The minimum number of replicas that must acknowledge the grant of the lock. */
   minReplicaAcks: number;
@@ -114,7 +114,7 @@ export interface ResignRequest {
   sessionId: string;
   /** The leader within the session; empty means "0". */
   owner: string;
-  /** Makes a repeat return the first answer; same rules as in ReleaseRequest. */
+  /** Makes a retry return the first answer; same rules as in ReleaseRequest. */
   requestId: string;
 }
 

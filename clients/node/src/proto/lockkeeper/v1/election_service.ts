@@ -56,8 +56,8 @@ export const ElectionServiceService = {
    * and its value is proclaimed. Losses are reported on the session's stream.
    * Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
    * see a term whose leader was gone before the answer.
-   * A repeat with the same `request_id` returns the same leadership and proclaims the value again.
-   * Without one, a repeat by the leader adds one hold.
+   * A retry with the same `request_id` returns the same leadership and proclaims the value again.
+   * Without one, a retry by the leader adds one hold.
    *
    * Errors are those of LockService.Acquire.
    */
@@ -74,7 +74,7 @@ export const ElectionServiceService = {
    * Replaces the leader's value.
    *
    * Success: the value was proclaimed while the caller led, and every observer sees it.
-   * A repeat of the newest value changes nothing and returns its revision.
+   * Proclaiming the newest value again changes nothing and returns its revision.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
    * term (any more).
@@ -92,7 +92,7 @@ export const ElectionServiceService = {
    * Ends the leadership: releases one hold of the election's lock.
    *
    * Success: the release has taken effect in the store.
-   * Repeats are those of LockService.Release.
+   * Retries behave as those of LockService.Release.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
    */
@@ -117,7 +117,7 @@ export const ElectionServiceService = {
    * Success: the candidate is the first in line, and the request was sent. The candidate stays the
    * first, even if the leader does not resign, until it leads, stops waiting, or another one is put
    * first.
-   * A repeat is another request. After an error, the candidate may already be the first in line.
+   * A retry is another request. After an error, the candidate may already be the first in line.
    *
    * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
    * for example because it leads already; and those of LockService.RequestYield.
@@ -172,8 +172,8 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
    * and its value is proclaimed. Losses are reported on the session's stream.
    * Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
    * see a term whose leader was gone before the answer.
-   * A repeat with the same `request_id` returns the same leadership and proclaims the value again.
-   * Without one, a repeat by the leader adds one hold.
+   * A retry with the same `request_id` returns the same leadership and proclaims the value again.
+   * Without one, a retry by the leader adds one hold.
    *
    * Errors are those of LockService.Acquire.
    */
@@ -182,7 +182,7 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
    * Replaces the leader's value.
    *
    * Success: the value was proclaimed while the caller led, and every observer sees it.
-   * A repeat of the newest value changes nothing and returns its revision.
+   * Proclaiming the newest value again changes nothing and returns its revision.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
    * term (any more).
@@ -192,7 +192,7 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
    * Ends the leadership: releases one hold of the election's lock.
    *
    * Success: the release has taken effect in the store.
-   * Repeats are those of LockService.Release.
+   * Retries behave as those of LockService.Release.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
    */
@@ -209,7 +209,7 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
    * Success: the candidate is the first in line, and the request was sent. The candidate stays the
    * first, even if the leader does not resign, until it leads, stops waiting, or another one is put
    * first.
-   * A repeat is another request. After an error, the candidate may already be the first in line.
+   * A retry is another request. After an error, the candidate may already be the first in line.
    *
    * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
    * for example because it leads already; and those of LockService.RequestYield.
@@ -240,8 +240,8 @@ export interface ElectionServiceClient extends Client {
    * and its value is proclaimed. Losses are reported on the session's stream.
    * Cancelling the call at any instant leaves neither a candidate nor a leader. Observers can still
    * see a term whose leader was gone before the answer.
-   * A repeat with the same `request_id` returns the same leadership and proclaims the value again.
-   * Without one, a repeat by the leader adds one hold.
+   * A retry with the same `request_id` returns the same leadership and proclaims the value again.
+   * Without one, a retry by the leader adds one hold.
    *
    * Errors are those of LockService.Acquire.
    */
@@ -255,7 +255,7 @@ export interface ElectionServiceClient extends Client {
    * Replaces the leader's value.
    *
    * Success: the value was proclaimed while the caller led, and every observer sees it.
-   * A repeat of the newest value changes nothing and returns its revision.
+   * Proclaiming the newest value again changes nothing and returns its revision.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not lead in this
    * term (any more).
@@ -279,7 +279,7 @@ export interface ElectionServiceClient extends Client {
    * Ends the leadership: releases one hold of the election's lock.
    *
    * Success: the release has taken effect in the store.
-   * Repeats are those of LockService.Release.
+   * Retries behave as those of LockService.Release.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
    */
@@ -310,7 +310,7 @@ export interface ElectionServiceClient extends Client {
    * Success: the candidate is the first in line, and the request was sent. The candidate stays the
    * first, even if the leader does not resign, until it leads, stops waiting, or another one is put
    * first.
-   * A repeat is another request. After an error, the candidate may already be the first in line.
+   * A retry is another request. After an error, the candidate may already be the first in line.
    *
    * Errors: FAILED_PRECONDITION / CANDIDATE_NOT_WAITING, and no change, if no such candidate waits,
    * for example because it leads already; and those of LockService.RequestYield.

@@ -25,7 +25,7 @@ export interface SetCountRequest {
     | undefined;
   /**
    * A string that no other operation on this latch uses, such as a UUID; at most 128 bytes by
-   * default. A repeat within the retention time (60 s by default) returns the first answer and
+   * default. A retry within the retention time (60 s by default) returns the first answer and
    * changes nothing. An id that was used for another operation or count is refused
    * (INVALID_ARGUMENT / INVALID_REQUEST_ID).
    */
@@ -46,7 +46,7 @@ export interface CountDownRequest {
   name: string;
   /** The amount to subtract from the count; at least 1. */
   by: number;
-  /** Makes a repeat return the first answer; same rules as in SetCountRequest. */
+  /** Makes a retry return the first answer; same rules as in SetCountRequest. */
   requestId: string;
 }
 

@@ -47,8 +47,8 @@ export const LatchServiceService = {
    *
    * Success: the latch is closed and has a count, until it is counted down, is deleted or its `ttl`
    * passes.
-   * If this call set the count, a repeat with the same `request_id` returns the first answer.
-   * Otherwise a repeat changes nothing while the latch has a count.
+   * If this call set the count, a retry with the same `request_id` returns the first answer.
+   * Otherwise a retry changes nothing while the latch has a count.
    *
    * Errors: those of LockService.
    */
@@ -65,7 +65,7 @@ export const LatchServiceService = {
    * Lowers the count. At 0 the latch opens and all waiters are notified.
    *
    * Success: the count was lowered in the store.
-   * A repeat with the same `request_id` returns the first answer; without one, it counts down
+   * A retry with the same `request_id` returns the first answer; without one, it counts down
    * again.
    *
    * Errors: FAILED_PRECONDITION / COUNT_EXCEEDED, and no change, if the count would fall below 0,
@@ -87,7 +87,7 @@ export const LatchServiceService = {
    * lowers the count but not to 0, `waiting` can be up to `store.poll_interval` (1 s by default)
    * late. If a new count follows an opening at once, the opening can be missed. Cancelling the
    * call ends the wait.
-   * A repeat waits again. Read-only.
+   * A retry waits again. Read-only.
    */
   awaitLatch: {
     path: "/lockkeeper.v1.LatchService/AwaitLatch" as const,
@@ -111,7 +111,7 @@ export const LatchServiceService = {
   },
   /**
    * Deletes a latch, which opens it for all waiters.
-   * A repeat is harmless.
+   * A retry is harmless.
    */
   deleteLatch: {
     path: "/lockkeeper.v1.LatchService/DeleteLatch" as const,
@@ -131,8 +131,8 @@ export interface LatchServiceServer extends UntypedServiceImplementation {
    *
    * Success: the latch is closed and has a count, until it is counted down, is deleted or its `ttl`
    * passes.
-   * If this call set the count, a repeat with the same `request_id` returns the first answer.
-   * Otherwise a repeat changes nothing while the latch has a count.
+   * If this call set the count, a retry with the same `request_id` returns the first answer.
+   * Otherwise a retry changes nothing while the latch has a count.
    *
    * Errors: those of LockService.
    */
@@ -141,7 +141,7 @@ export interface LatchServiceServer extends UntypedServiceImplementation {
    * Lowers the count. At 0 the latch opens and all waiters are notified.
    *
    * Success: the count was lowered in the store.
-   * A repeat with the same `request_id` returns the first answer; without one, it counts down
+   * A retry with the same `request_id` returns the first answer; without one, it counts down
    * again.
    *
    * Errors: FAILED_PRECONDITION / COUNT_EXCEEDED, and no change, if the count would fall below 0,
@@ -155,14 +155,14 @@ export interface LatchServiceServer extends UntypedServiceImplementation {
    * lowers the count but not to 0, `waiting` can be up to `store.poll_interval` (1 s by default)
    * late. If a new count follows an opening at once, the opening can be missed. Cancelling the
    * call ends the wait.
-   * A repeat waits again. Read-only.
+   * A retry waits again. Read-only.
    */
   awaitLatch: handleServerStreamingCall<AwaitLatchRequest, AwaitLatchResponse>;
   /** Returns a latch's count at the moment the store was read. Read-only. */
   describeLatch: handleUnaryCall<DescribeLatchRequest, DescribeLatchResponse>;
   /**
    * Deletes a latch, which opens it for all waiters.
-   * A repeat is harmless.
+   * A retry is harmless.
    */
   deleteLatch: handleUnaryCall<DeleteLatchRequest, DeleteLatchResponse>;
 }
@@ -174,8 +174,8 @@ export interface LatchServiceClient extends Client {
    *
    * Success: the latch is closed and has a count, until it is counted down, is deleted or its `ttl`
    * passes.
-   * If this call set the count, a repeat with the same `request_id` returns the first answer.
-   * Otherwise a repeat changes nothing while the latch has a count.
+   * If this call set the count, a retry with the same `request_id` returns the first answer.
+   * Otherwise a retry changes nothing while the latch has a count.
    *
    * Errors: those of LockService.
    */
@@ -198,7 +198,7 @@ export interface LatchServiceClient extends Client {
    * Lowers the count. At 0 the latch opens and all waiters are notified.
    *
    * Success: the count was lowered in the store.
-   * A repeat with the same `request_id` returns the first answer; without one, it counts down
+   * A retry with the same `request_id` returns the first answer; without one, it counts down
    * again.
    *
    * Errors: FAILED_PRECONDITION / COUNT_EXCEEDED, and no change, if the count would fall below 0,
@@ -226,7 +226,7 @@ export interface LatchServiceClient extends Client {
    * lowers the count but not to 0, `waiting` can be up to `store.poll_interval` (1 s by default)
    * late. If a new count follows an opening at once, the opening can be missed. Cancelling the
    * call ends the wait.
-   * A repeat waits again. Read-only.
+   * A retry waits again. Read-only.
    */
   awaitLatch(request: AwaitLatchRequest, options?: Partial<CallOptions>): ClientReadableStream<AwaitLatchResponse>;
   awaitLatch(
@@ -252,7 +252,7 @@ export interface LatchServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Deletes a latch, which opens it for all waiters.
-   * A repeat is harmless.
+   * A retry is harmless.
    */
   deleteLatch(
     request: DeleteLatchRequest,

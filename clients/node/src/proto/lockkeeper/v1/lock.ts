@@ -82,9 +82,9 @@ export interface AcquireRequest {
     | undefined;
   /**
    * A string that no other operation on this lock uses, such as a UUID; at most 128 bytes by
-   * default. A repeat of the same operation by the same owner within the retention time (60 s by
+   * default. A retry of the same operation by the same owner within the retention time (60 s by
    * default) returns the first answer and changes nothing. An id that another operation or owner
-   * used is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID). Empty: repeats are not detected.
+   * used is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID). Empty: retries are not detected.
    */
   requestId: string;
   /**
@@ -202,7 +202,7 @@ export interface TryAcquireRequest {
   lease?:
     | Duration
     | undefined;
-  /** Makes a repeat return the first answer. */
+  /** Makes a retry return the first answer. */
   requestId: string;
   /** The minimum number of replicas that must acknowledge the grant. */
   minReplicaAcks: number;
@@ -245,7 +245,7 @@ export interface ReleaseRequest {
   sessionId: string;
   /** The owner that the grant names. In a session, empty means "0"; without one it is required. */
   owner: string;
-  /** Makes a repeat return the first answer; same rules as in AcquireRequest. */
+  /** Makes a retry return the first answer; same rules as in AcquireRequest. */
   requestId: string;
   /** The mode of the grant. In a session, EXCLUSIVE also releases a FAIR grant. */
   mode: LockMode;
@@ -315,7 +315,7 @@ export interface AcquireAllRequest {
     | Duration
     | undefined;
   /**
-   * Makes a repeat return the first answer. No other operation on the first of these locks, in the
+   * Makes a retry return the first answer. No other operation on the first of these locks, in the
    * order of their names, may use it.
    */
   requestId: string;
@@ -371,7 +371,7 @@ export interface TryAcquireAllRequest {
   lease?:
     | Duration
     | undefined;
-  /** Makes a repeat return the first answer. */
+  /** Makes a retry return the first answer. */
   requestId: string;
   /** The minimum number of replicas that must acknowledge each grant. */
   minReplicaAcks: number;
@@ -403,7 +403,7 @@ export interface ReleaseAllRequest {
   sessionId: string;
   /** The owner that the grants name. In a session, empty means "0"; without one it is required. */
   owner: string;
-  /** Makes a repeat return the first answer; same rules as in AcquireAllRequest. */
+  /** Makes a retry return the first answer; same rules as in AcquireAllRequest. */
   requestId: string;
 }
 

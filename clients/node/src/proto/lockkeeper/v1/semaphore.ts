@@ -88,7 +88,7 @@ export interface AcquirePermitsRequest {
     | undefined;
   /**
    * A string that no other operation on this semaphore uses, such as a UUID; at most 128 bytes by
-   * default. A repeat of the same operation by the same owner within the retention time (60 s by
+   * default. A retry of the same operation by the same owner within the retention time (60 s by
    * default) returns the first answer and changes nothing. The id with another operation, owner or
    * number of permits is refused (INVALID_ARGUMENT / INVALID_REQUEST_ID).
    */
@@ -153,7 +153,7 @@ export interface TryAcquirePermitsRequest {
   lease?:
     | Duration
     | undefined;
-  /** Makes a repeat return the first answer. */
+  /** Makes a retry return the first answer. */
   requestId: string;
   /** The minimum number of replicas that must acknowledge the grant. */
   minReplicaAcks: number;
@@ -184,7 +184,7 @@ export interface ReleasePermitsRequest {
    * Empty: all permits that the owner holds of this semaphore.
    */
   permitIds: string[];
-  /** Makes a repeat return the first answer; same rules as in AcquirePermitsRequest. */
+  /** Makes a retry return the first answer; same rules as in AcquirePermitsRequest. */
   requestId: string;
 }
 
@@ -227,7 +227,7 @@ export interface SetPermitsRequest {
   /** The semaphore's name. */
   name: string;
   /**
-   * The total number of permits. 0 removes the semaphore. If permits are held at that time, repeat
+   * The total number of permits. 0 removes the semaphore. If permits are held at that time, retry
    * the call after their release to remove it.
    */
   permits: number;

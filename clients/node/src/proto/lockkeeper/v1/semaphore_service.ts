@@ -53,12 +53,12 @@ export const SemaphoreServiceService = {
    * session renews it. Waiters of one coordinator are served in order of arrival, so small requests
    * do not overtake a large one. Cancelling the call at any instant ends the wait and leaves
    * neither a waiter nor a permit.
-   * A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-   * is not recorded, so a repeat of it waits again.
+   * A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+   * is not recorded, so a retry of it waits again.
    *
    * Errors: NOT_FOUND / SEMAPHORE_NOT_FOUND if the number of permits was never set;
    * FAILED_PRECONDITION / PERMITS_EXCEEDED if the request is larger than the semaphore, or becomes
-   * so during the wait; FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+   * so during the wait; FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
    */
   acquirePermits: {
     path: "/lockkeeper.v1.SemaphoreService/AcquirePermits" as const,
@@ -75,7 +75,7 @@ export const SemaphoreServiceService = {
    * Acquires permits if enough are free now; never waits.
    *
    * Success: the caller holds the permits as after AcquirePermits.
-   * A repeat with the same `request_id` returns the first answer; without one, it acquires more
+   * A retry with the same `request_id` returns the first answer; without one, it acquires more
    * permits.
    *
    * Errors are those of AcquirePermits.
@@ -95,7 +95,7 @@ export const SemaphoreServiceService = {
    * Releases permits, all that are named or none, and wakes the next waiter.
    *
    * Success: the permits are free in the store.
-   * A repeat with the same `request_id` returns the first answer.
+   * A retry with the same `request_id` returns the first answer.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold one of the
    * permits (any more).
@@ -115,7 +115,7 @@ export const SemaphoreServiceService = {
    * Extends the leases of grants, counted from now; never shortens a lease.
    *
    * Success: the caller holds the permits for the new `valid_for`.
-   * A repeat extends the leases again and is harmless.
+   * A retry extends the leases again and is harmless.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold one of the permits (any
    * more); UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grants require.
@@ -135,7 +135,7 @@ export const SemaphoreServiceService = {
    *
    * Success: the semaphore has this number until the next call changes it. Held permits stay held.
    * Waiters that request more permits than the semaphore then has fail with PERMITS_EXCEEDED.
-   * A repeat is harmless.
+   * A retry is harmless.
    */
   setPermits: {
     path: "/lockkeeper.v1.SemaphoreService/SetPermits" as const,
@@ -173,19 +173,19 @@ export interface SemaphoreServiceServer extends UntypedServiceImplementation {
    * session renews it. Waiters of one coordinator are served in order of arrival, so small requests
    * do not overtake a large one. Cancelling the call at any instant ends the wait and leaves
    * neither a waiter nor a permit.
-   * A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-   * is not recorded, so a repeat of it waits again.
+   * A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+   * is not recorded, so a retry of it waits again.
    *
    * Errors: NOT_FOUND / SEMAPHORE_NOT_FOUND if the number of permits was never set;
    * FAILED_PRECONDITION / PERMITS_EXCEEDED if the request is larger than the semaphore, or becomes
-   * so during the wait; FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+   * so during the wait; FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
    */
   acquirePermits: handleServerStreamingCall<AcquirePermitsRequest, AcquirePermitsResponse>;
   /**
    * Acquires permits if enough are free now; never waits.
    *
    * Success: the caller holds the permits as after AcquirePermits.
-   * A repeat with the same `request_id` returns the first answer; without one, it acquires more
+   * A retry with the same `request_id` returns the first answer; without one, it acquires more
    * permits.
    *
    * Errors are those of AcquirePermits.
@@ -195,7 +195,7 @@ export interface SemaphoreServiceServer extends UntypedServiceImplementation {
    * Releases permits, all that are named or none, and wakes the next waiter.
    *
    * Success: the permits are free in the store.
-   * A repeat with the same `request_id` returns the first answer.
+   * A retry with the same `request_id` returns the first answer.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold one of the
    * permits (any more).
@@ -205,7 +205,7 @@ export interface SemaphoreServiceServer extends UntypedServiceImplementation {
    * Extends the leases of grants, counted from now; never shortens a lease.
    *
    * Success: the caller holds the permits for the new `valid_for`.
-   * A repeat extends the leases again and is harmless.
+   * A retry extends the leases again and is harmless.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold one of the permits (any
    * more); UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grants require.
@@ -216,7 +216,7 @@ export interface SemaphoreServiceServer extends UntypedServiceImplementation {
    *
    * Success: the semaphore has this number until the next call changes it. Held permits stay held.
    * Waiters that request more permits than the semaphore then has fail with PERMITS_EXCEEDED.
-   * A repeat is harmless.
+   * A retry is harmless.
    */
   setPermits: handleUnaryCall<SetPermitsRequest, SetPermitsResponse>;
   /**
@@ -236,12 +236,12 @@ export interface SemaphoreServiceClient extends Client {
    * session renews it. Waiters of one coordinator are served in order of arrival, so small requests
    * do not overtake a large one. Cancelling the call at any instant ends the wait and leaves
    * neither a waiter nor a permit.
-   * A repeat with the same `request_id` returns the same grant. A wait that ended without a grant
-   * is not recorded, so a repeat of it waits again.
+   * A retry with the same `request_id` returns the same grant. A wait that ended without a grant
+   * is not recorded, so a retry of it waits again.
    *
    * Errors: NOT_FOUND / SEMAPHORE_NOT_FOUND if the number of permits was never set;
    * FAILED_PRECONDITION / PERMITS_EXCEEDED if the request is larger than the semaphore, or becomes
-   * so during the wait; FAILED_PRECONDITION / NOT_OWNER if a repeat finds that its grant has ended.
+   * so during the wait; FAILED_PRECONDITION / NOT_OWNER if a retry finds that its grant has ended.
    */
   acquirePermits(
     request: AcquirePermitsRequest,
@@ -256,7 +256,7 @@ export interface SemaphoreServiceClient extends Client {
    * Acquires permits if enough are free now; never waits.
    *
    * Success: the caller holds the permits as after AcquirePermits.
-   * A repeat with the same `request_id` returns the first answer; without one, it acquires more
+   * A retry with the same `request_id` returns the first answer; without one, it acquires more
    * permits.
    *
    * Errors are those of AcquirePermits.
@@ -280,7 +280,7 @@ export interface SemaphoreServiceClient extends Client {
    * Releases permits, all that are named or none, and wakes the next waiter.
    *
    * Success: the permits are free in the store.
-   * A repeat with the same `request_id` returns the first answer.
+   * A retry with the same `request_id` returns the first answer.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold one of the
    * permits (any more).
@@ -304,7 +304,7 @@ export interface SemaphoreServiceClient extends Client {
    * Extends the leases of grants, counted from now; never shortens a lease.
    *
    * Success: the caller holds the permits for the new `valid_for`.
-   * A repeat extends the leases again and is harmless.
+   * A retry extends the leases again and is harmless.
    *
    * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold one of the permits (any
    * more); UNAVAILABLE / NOT_REPLICATED if fewer replicas acknowledge than the grants require.
@@ -329,7 +329,7 @@ export interface SemaphoreServiceClient extends Client {
    *
    * Success: the semaphore has this number until the next call changes it. Held permits stay held.
    * Waiters that request more permits than the semaphore then has fail with PERMITS_EXCEEDED.
-   * A repeat is harmless.
+   * A retry is harmless.
    */
   setPermits(
     request: SetPermitsRequest,

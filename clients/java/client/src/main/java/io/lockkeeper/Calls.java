@@ -40,7 +40,7 @@ final class Calls {
         this.connector = connector;
     }
 
-    /** A call of any service, which is repeated at each endpoint in turn. */
+    /** A call of any service, which is retried at each endpoint in turn. */
     <S extends AbstractStub<S>, T> T call(Function<Channel, S> stubs, Function<S, T> call)
             throws InterruptedException {
         Failure failure = null;
@@ -66,7 +66,7 @@ final class Calls {
         throw Errors.of(failure);
     }
 
-    /** A call about a lock that is not repeated, to a coordinator that answers. */
+    /** A call about a lock that is not retried, to a coordinator that answers. */
     <S extends AbstractStub<S>, T> T once(
             String name, Function<Channel, S> stubs, Function<S, T> call) {
         Address address = answering(name);

@@ -27,7 +27,7 @@ import java.util.function.Function;
 
 /**
  * Calls without a session. A lock belongs to anyone who knows its owner, and ends with its lease
- * unless it is renewed. A call that is lost on its way is repeated with the same request id, at
+ * unless it is renewed. A call that is lost on its way is retried with the same request id, at
  * each endpoint in turn.
  *
  * <p>All methods throw {@link UnreachableException} if no coordinator answers and {@link
@@ -155,7 +155,7 @@ public final class SessionlessLocks {
 
     /**
      * Releases a lock of any holders, for operators; needs the admin right. A call that is lost on
-     * its way is not repeated, because it could take the lock from the next holder.
+     * its way is not retried, because it could take the lock from the next holder.
      *
      * @param name the name
      * @param reason why, for the holders and for the audit log
@@ -177,7 +177,7 @@ public final class SessionlessLocks {
 
     /**
      * Asks the holders of a lock to release it; see {@link Held#onYieldRequested}. A call that is
-     * lost on its way is not repeated, because the next holders are not meant.
+     * lost on its way is not retried, because the next holders are not meant.
      *
      * @param name the name
      * @param reason why, for the holders: 1 to 256 bytes
