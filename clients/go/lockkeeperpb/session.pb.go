@@ -760,7 +760,8 @@ type OpenSession struct {
 	OnDisconnect OnDisconnect `protobuf:"varint,3,opt,name=on_disconnect,json=onDisconnect,proto3,enum=lockkeeper.v1.OnDisconnect" json:"on_disconnect,omitempty"`
 	// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
 	// sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
-	// the stream as broken: the client is frozen, or gone behind a proxy.
+	// the stream as broken: the client is frozen, or gone behind a proxy. New resume tokens do not
+	// count.
 	SendsPings    bool `protobuf:"varint,4,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

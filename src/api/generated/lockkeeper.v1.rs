@@ -5077,7 +5077,8 @@ pub struct OpenSession {
     pub on_disconnect: i32,
     /// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
     /// sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
-    /// the stream as broken: the client is frozen, or gone behind a proxy.
+    /// the stream as broken: the client is frozen, or gone behind a proxy. New resume tokens do not
+    /// count.
     #[prost(bool, tag = "4")]
     pub sends_pings: bool,
 }

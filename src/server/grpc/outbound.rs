@@ -50,7 +50,8 @@ pub(super) enum Outgoing {
 pub(super) struct Outbound {
     answers: Answers,
     notices: mpsc::Receiver<Outgoing>,
-    /// Counts the frames that were read.
+    /// Counts the frames that were read, but not new tokens: they are sent to any client, and so
+    /// are no sign of life.
     progress: Arc<AtomicU64>,
     waits: Waits,
     viewer: Viewer,
@@ -101,6 +102,7 @@ impl Outbound {
     /// Converts an answer. A grant counts as delivered from here on; one that was lost in this
     /// queue is reported as lost.
     fn answer(&self, op_id: u64, answer: Answer) -> pb::SessionResponse {
+        self.progress.fetch_add(1, Ordering::Relaxed);
         if ends_wait(&answer) {
             self.waits.lock().remove(&op_id);
         }
@@ -119,6 +121,9 @@ impl Outbound {
     }
 
     fn notice(&mut self, out: Outgoing) -> Option<pb::SessionResponse> {
+        if !matches!(out, Outgoing::Opened(_)) {
+            self.progress.fetch_add(1, Ordering::Relaxed);
+        }
         let (op_id, response) = match out {
             Outgoing::Opened(opened) => (0, Response::Opened(*opened)),
             Outgoing::Notice(notice) => (0, notice::notice(notice)),
@@ -198,7 +203,6 @@ impl Stream for Outbound {
     type Item = Result<pb::SessionResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.progress.fetch_add(1, Ordering::Relaxed);
         if let State::Open = self.state {
             match self.notices.poll_recv(cx) {
                 Poll::Ready(Some(out)) => {
@@ -243,6 +247,21 @@ mod tests {
         (sender, Answers::of(queue))
     }
 
+    fn outbound(
+        answers: mpsc::Receiver<Answered>,
+        notices: mpsc::Receiver<Outgoing>,
+        progress: &Arc<AtomicU64>,
+    ) -> Outbound {
+        Outbound::new(
+            answers,
+            notices,
+            Arc::clone(progress),
+            Waits::default(),
+            Viewer::default(),
+            Metrics::default(),
+        )
+    }
+
     async fn next(answers: &mut Answers) -> u64 {
         poll_fn(|cx| answers.poll_next(cx)).await.0
     }
@@ -280,15 +299,28 @@ mod tests {
             answers.try_send((op_id as u64, Box::new(ANSWER))).unwrap();
         }
         notices.try_send(Outgoing::End(None)).unwrap();
-        let outbound = Outbound::new(
-            answers_out,
-            notices_out,
-            Arc::default(),
-            Waits::default(),
-            Viewer::default(),
-            Metrics::default(),
-        );
+        let outbound = outbound(answers_out, notices_out, &Arc::default());
         assert_eq!(outbound.count().await, many);
+    }
+
+    #[test]
+    fn a_new_token_that_is_read_is_no_sign_of_life() {
+        let (answers, answers_out) = mpsc::channel(8);
+        let (notices, notices_out) = mpsc::channel(8);
+        let progress = Arc::default();
+        let mut outbound = outbound(answers_out, notices_out, &progress);
+        let mut read = || {
+            assert!(outbound.next().now_or_never().is_some());
+            assert!(outbound.next().now_or_never().is_none());
+            progress.load(Ordering::Relaxed)
+        };
+        let token = Outgoing::Opened(Box::default());
+        for (sent, expected) in [(token, 0), (Outgoing::Pong(1), 1)] {
+            notices.try_send(sent).unwrap();
+            assert_eq!(read(), expected);
+        }
+        answers.try_send((2, Box::new(ANSWER))).unwrap();
+        assert_eq!(read(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -43,7 +43,7 @@ pub(in crate::checker) fn check(waits: &Waits<'_>, truth: &Truth) -> Vec<Violati
     violations
 }
 
-/// An owner is told that it does not hold a lock only if the store may have lost its hold.
+/// `NOT_OWNER` is answered, and a loss is reported, only if the store may have lost the hold.
 pub(in crate::checker) fn denials(
     waits: &Waits<'_>,
     truth: &Truth,

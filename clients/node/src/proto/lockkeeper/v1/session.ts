@@ -276,7 +276,8 @@ export interface OpenSession {
   /**
    * The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
    * sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
-   * the stream as broken: the client is frozen, or gone behind a proxy.
+   * the stream as broken: the client is frozen, or gone behind a proxy. New resume tokens do not
+   * count.
    */
   sendsPings: boolean;
 }
