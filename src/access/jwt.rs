@@ -10,7 +10,7 @@ use jsonwebtoken::{
     get_current_timestamp,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -58,7 +58,9 @@ struct Key {
 #[derive(Deserialize)]
 struct Claims {
     sub: Option<String>,
+    #[serde(default, deserialize_with = "seconds")]
     exp: Option<u64>,
+    #[serde(default, deserialize_with = "seconds")]
     iat: Option<u64>,
     /// A list would name others that vouch for nothing.
     #[expect(
@@ -217,6 +219,17 @@ impl Key {
             algorithms,
         })
     }
+}
+
+/// A time, which may have a fraction (RFC 7519, 2), as JavaScript's `Date.now() / 1000` has one.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let seconds: Option<f64> = Option::deserialize(deserializer)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "out of range it becomes the nearest number"
+    )]
+    Ok(seconds.map(|seconds| seconds.round() as u64))
 }
 
 /// Whether the header lists extensions that must be understood; none is here (RFC 7515, 4.1.11).

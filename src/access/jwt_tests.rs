@@ -95,6 +95,7 @@ fn a_token_that_was_not_made_for_us_now_by_our_issuer_is_refused() {
         (with("exp", now + 3700), "more than 3600 s"),
         (with("exp", u64::MAX), "expires too late"),
         (with("exp", 1_u64 << 63), "expires too late"),
+        (with("iat", "now"), "of the wrong type"),
         (with("iat", now - 3600), "more than 3600 s"),
         (
             with("iss", json!(["https://issuer", "https://other"])),
@@ -218,6 +219,19 @@ fn a_token_may_live_as_long_as_is_allowed_and_name_no_key_where_there_is_one() {
     jwts.lifetime_max = None;
     claims["exp"] = END_MAX.into();
     assert!(verify(&jwts, &claims).is_ok());
+}
+
+#[test]
+fn times_of_a_token_may_have_fractions() {
+    let one = Issuer::new();
+    let mut claims = claims();
+    let exp = claims["exp"].as_u64().unwrap();
+    claims["exp"] = serde_json::from_str(&format!("{exp}.4")).unwrap();
+    claims["iat"] = serde_json::from_str(&format!("{}.789", get_current_timestamp())).unwrap();
+    let jwts = jwts(&[one.key("one")]);
+    let token = one.sign(&header(), &claims);
+    assert_eq!(jwts.verify(&token).unwrap().as_str(), "web");
+    assert_eq!(jwts.end_of(&token), Some(exp + LEEWAY_SECONDS));
 }
 
 #[test]
