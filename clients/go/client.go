@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
@@ -21,6 +22,8 @@ type Client struct {
 	session  *Session
 	// conns are for calls without a session, by the endpoint that they try first.
 	conns map[int]*direct
+	// answered is the endpoint that the last such call was answered at.
+	answered atomic.Int32
 }
 
 // Dial makes a client of coordinators at http://HOST:PORT, https://HOST:PORT, unix:///PATH, or

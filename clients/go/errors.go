@@ -226,6 +226,8 @@ func errorOf(failure *machine.Failure) error {
 		return refused(failure.Status)
 	case machine.Unreachable:
 		return unreachable(failure)
+	case machine.TooLarge:
+		return &MisconfiguredError{"request", errors.New(failure.Cause)}
 	default:
 		return &SessionEndedError{failure.Cause}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/lockkeeper/lockkeeper/clients/go/internal/machine"
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
@@ -227,25 +228,49 @@ func (d *direct) explain(err error) error {
 	return err
 }
 
-// unary makes a call without a session.
+// unary makes a call without a session, at the endpoint that answered last or at those after it.
 func unary[S, In, Out any](
 	ctx context.Context, c *Client, stub func(grpc.ClientConnInterface) S,
 	method func(S, context.Context, In, ...grpc.CallOption) (Out, error), request In,
 ) (Out, error) {
+	return unaryAt(ctx, c, len(c.config.addresses), stub, method, request)
+}
+
+// unaryAt is unary, at so many endpoints at most.
+func unaryAt[S, In, Out any](
+	ctx context.Context, c *Client, endpoints int, stub func(grpc.ClientConnInterface) S,
+	method func(S, context.Context, In, ...grpc.CallOption) (Out, error), request In,
+) (Out, error) {
 	var none Out
-	direct, err := c.direct(0)
-	if err != nil {
-		return none, err
-	}
+	var refusal error
 	limited, cancel := context.WithTimeout(traced(ctx), callTimeout)
 	defer cancel()
-	answer, err := method(stub(direct.conn), limited, request)
-	switch {
-	case err == nil:
-		return answer, nil
-	case ctx.Err() != nil:
-		return none, context.Cause(ctx)
-	default:
-		return none, direct.explain(err)
+	first := int(c.answered.Load())
+	for i := range endpoints {
+		endpoint := (first + i) % len(c.config.addresses)
+		direct, err := c.direct(endpoint)
+		if err != nil {
+			return none, err
+		}
+		answer, err := method(stub(direct.conn), limited, request)
+		switch {
+		case err == nil:
+			c.answered.Store(int32(endpoint))
+			return answer, nil
+		case ctx.Err() != nil:
+			return none, context.Cause(ctx)
+		case refusal == nil || limited.Err() == nil:
+			refusal = direct.explain(err)
+		}
+		if limited.Err() != nil || !isElsewhere(err) {
+			break
+		}
 	}
+	return none, refusal
+}
+
+// isElsewhere is whether a call has changed nothing, and another coordinator may execute it.
+func isElsewhere(err error) bool {
+	reason := machine.ErrorInfo(status.Convert(err)).GetReason()
+	return reason == "DRAINING" || reason == "STORE_UNAVAILABLE"
 }

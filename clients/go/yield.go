@@ -100,7 +100,8 @@ func (c *Client) RequestYield(
 	if request.Within < 0 || request.GracePeriod < 0 {
 		return YieldAnswer{}, misconfigured("yield", "a duration is negative")
 	}
-	it, err := unary(ctx, c, pb.NewLockServiceClient,
+	// At no other endpoint: the holders may have the request.
+	it, err := unaryAt(ctx, c, 1, pb.NewLockServiceClient,
 		pb.LockServiceClient.RequestYield, &pb.RequestYieldRequest{
 			Name: name, Reason: request.Reason, Within: optional(request.Within),
 			ClientName: c.config.clientName, Preempt: request.Preempt,

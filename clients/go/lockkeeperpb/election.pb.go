@@ -589,7 +589,8 @@ type TransferRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The candidate that leads next, by its `owner` in CampaignRequest, or by its `owner` or
 	// `session_digest` as Describe shows it. If several candidates fit, the first of them. Empty: the
-	// first in line.
+	// first in line; if nobody waits, nothing changes (CANDIDATE_NOT_WAITING), unless nobody leads
+	// either.
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// Why, for the leader. Empty: a text that says that the leadership is transferred.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`

@@ -66,7 +66,8 @@ type ElectionServiceClient interface {
 	// Success: the release has taken effect in the store.
 	// Retries behave as those of LockService.Release.
 	//
-	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock, as with
+	// LockService.Release.
 	Resign(ctx context.Context, in *ResignRequest, opts ...grpc.CallOption) (*ResignResponse, error)
 	// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
 	// and the leader's session receives `yield_requested` (LockService.RequestYield), so that its
@@ -221,7 +222,8 @@ type ElectionServiceServer interface {
 	// Success: the release has taken effect in the store.
 	// Retries behave as those of LockService.Release.
 	//
-	// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock, as with
+	// LockService.Release.
 	Resign(context.Context, *ResignRequest) (*ResignResponse, error)
 	// Asks the leader to resign in favour of a candidate. The candidate becomes the first in line,
 	// and the leader's session receives `yield_requested` (LockService.RequestYield), so that its

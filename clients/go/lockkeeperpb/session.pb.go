@@ -85,7 +85,8 @@ func (OnDisconnect) EnumDescriptor() ([]byte, []int) {
 type SessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies an operation; every answer to the operation repeats it. The client chooses it: not
-	// 0, and unique among the stream's unanswered operations. In a `cancel` frame, the wait to
+	// 0, and unique among the stream's unanswered operations. An operation with the id of a wait is
+	// refused with that id (INVALID_OP_ID), and the wait goes on. In a `cancel` frame, the wait to
 	// cancel. Not used with open, resume and close.
 	OpId uint64 `protobuf:"varint,1,opt,name=op_id,json=opId,proto3" json:"op_id,omitempty"`
 	// The request. In an operation the inner `session_id` may be empty; a different session's id is
@@ -498,7 +499,8 @@ type isSessionRequest_Request interface {
 }
 
 type SessionRequest_Open struct {
-	// Opens a new session.
+	// Opens a new session. A second `open` or `resume` on a stream is refused (INVALID_REQUEST),
+	// and the session goes on.
 	Open *OpenSession `protobuf:"bytes,2,opt,name=open,proto3,oneof"`
 }
 
@@ -760,8 +762,8 @@ type OpenSession struct {
 	OnDisconnect OnDisconnect `protobuf:"varint,3,opt,name=on_disconnect,json=onDisconnect,proto3,enum=lockkeeper.v1.OnDisconnect" json:"on_disconnect,omitempty"`
 	// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
 	// sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
-	// the stream as broken: the client is frozen, or gone behind a proxy. New resume tokens do not
-	// count.
+	// the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is frozen, or gone behind a
+	// proxy. It can resume the session. New resume tokens do not count.
 	SendsPings    bool `protobuf:"varint,4,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -840,7 +842,10 @@ type ResumeSession struct {
 	// The grants that the client believes it holds, as it received them. The coordinator checks each
 	// by renewing it; a grant that is not watched gets no additional lease. Grants that are gone are
 	// reported by `lost`. A grant that is not named is released if this coordinator knows it;
-	// otherwise it ends with its lease.
+	// otherwise it ends with its lease. Name also each lock whose acquire was not answered. An entry
+	// that can not have been granted is ignored, such as one with an invalid name. A grant for which
+	// the caller no longer has the right `acquire` is reported by `lost`, and ends with its lease.
+	// `limits.grants_per_session_max` counts the grants that are still held.
 	Grants []*Grant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
 	// The permits that the client believes it holds, checked in the same way. Grants that are gone
 	// are reported by `permits_lost`.

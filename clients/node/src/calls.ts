@@ -344,9 +344,10 @@ export class Calls {
     const options = { deadline: Date.now() + Math.max(deadline - performance.now(), 1) };
     return new Promise((resolve, reject) => {
       const fail = (error: LockkeeperError): void => {
-        // The next call connects anew, without gRPC's backoff.
-        this.#clients.delete(address);
-        client.close();
+        // A coordinator that says why it refuses has a connection that works.
+        if (!(error instanceof RefusedError) || error.reason === undefined) {
+          this.#drop(address, client);
+        }
         reject(closed.aborted ? closed.reason : error);
       };
       const call = method(client)(request, metadata, options, (error, response) => {
@@ -365,6 +366,14 @@ export class Calls {
         }
       }, OPEN_TIMEOUT);
     });
+  }
+
+  /** The next call connects anew, without gRPC's backoff, unless another one has done so. */
+  #drop(address: Address, client: LockServiceClient): void {
+    if (this.#clients.get(address) === client) {
+      this.#clients.delete(address);
+      client.close();
+    }
   }
 }
 

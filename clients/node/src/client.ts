@@ -69,7 +69,7 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
     const connector = new Connector(options);
     const { lease, clientName, releaseOnDisconnect } = options;
     const settings = { lease, clientName, releaseOnDisconnect };
-    const logger = options.logger ?? defaultLogger();
+    const logger = guarded(options.logger ?? defaultLogger());
     this.calls = new Calls(connector, clientName ?? "");
     this.#connector = connector;
     // An exception of a listener must not stop the session.
@@ -288,6 +288,18 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
       this.#sessions.logger.warn(String(error));
     }
   }
+}
+
+/** A logger whose exceptions do not keep a session from its work, such as the report of a loss. */
+function guarded(logger: Logger): Logger {
+  const log = (level: keyof Logger) => (message: string) => {
+    try {
+      logger[level](message);
+    } catch {
+      // There is no other place to report it.
+    }
+  };
+  return { debug: log("debug"), info: log("info"), warn: log("warn") };
 }
 
 function defaultLogger(): Logger {

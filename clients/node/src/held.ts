@@ -57,10 +57,11 @@ export abstract class Holding implements AsyncDisposable {
 
   /**
    * How long it is certainly held from now on, in milliseconds, unless it is renewed. 0 when it is
-   * lost. Renewals in the background extend it.
+   * lost, and once a release has begun. Renewals in the background extend it.
    */
   get validFor(): number {
-    return Math.max(validUntil(this.#guard) - this.#session.now(), 0);
+    const until = this.#released === undefined ? validUntil(this.#guard) : -Infinity;
+    return Math.max(until - this.#session.now(), 0);
   }
 
   /** A request of another caller to release one of the locks; undefined if none stands. */

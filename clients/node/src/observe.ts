@@ -66,13 +66,12 @@ export async function* observe<I, O>(
         goesOn = false;
       }
     } catch (error) {
-      signal.throwIfAborted();
       failure = toError(error, address, false);
-      if (isFinal(failure) || (!hasBegun && attempt + 1 >= addresses.length)) {
-        throw failure;
-      }
     }
-    if (performance.now() >= until) {
+    signal.throwIfAborted();
+    // An end without an error is a failure too: a peer may end every stream at once.
+    const isNowhere = !hasBegun && attempt + 1 >= addresses.length;
+    if (isFinal(failure) || isNowhere || performance.now() >= until) {
       throw failure;
     }
     if (hasBegun) {

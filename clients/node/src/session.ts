@@ -23,13 +23,17 @@ import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
 import type { SessionRequest, SessionResponse } from "./proto/lockkeeper/v1/session.js";
 import { traceparent } from "./telemetry.js";
 
+/**
+ * A timer does not run while the machine sleeps; the clock does. What is held is looked at this
+ * often, so that its loss in that time is noticed soon.
+ */
+const CHECK_INTERVAL = 1_000;
+
 /** What a session reports besides the ends of its operations. */
 export interface SessionListener {
   onChange(change: SessionChange): void;
   onWaiting(waiting: Waiting): void;
   onYieldRequested(request: YieldRequest): void;
-  /** The session is over; nothing more is reported. */
-  onEnded(): void;
 }
 
 /** What a guard learns. */
@@ -92,6 +96,11 @@ export class Session {
       newRequestId: randomUUID,
     });
     this.#dispatch({ type: "open" });
+  }
+
+  /** Whether the session is over, although its end may not have been reported to everyone yet. */
+  get isOver(): boolean {
+    return this.#machine.isOver;
   }
 
   /** Waits until the session is open. Fails if it cannot be opened. */
@@ -192,20 +201,24 @@ export class Session {
       this.#timerAt = Infinity;
       return;
     }
-    if (wakeAt >= this.#timerAt) {
+    const now = this.#clock.now();
+    const at = Math.min(wakeAt, now + (this.#machine.holds ? CHECK_INTERVAL : TIMER_MAX));
+    if (at >= this.#timerAt) {
       return; // The timer that is set comes first, and sets the next.
     }
     clearTimeout(this.#timer);
-    const delay = Math.min(Math.max(Math.ceil(wakeAt - this.#clock.now()), 0), TIMER_MAX);
-    this.#timerAt = wakeAt;
-    this.#timer = setTimeout(() => {
-      // Frames that have arrived while this process was busy come before the passing of time.
-      setImmediate(() => {
-        this.#timerAt = Infinity;
-        this.#clock.check();
-        this.#dispatch({ type: "tick" });
-      });
-    }, delay);
+    this.#timerAt = at;
+    this.#timer = setTimeout(
+      () => {
+        // Frames that have arrived while this process was busy come before the passing of time.
+        setImmediate(() => {
+          this.#timerAt = Infinity;
+          this.#clock.check();
+          this.#dispatch({ type: "tick" });
+        });
+      },
+      Math.max(Math.ceil(at - now), 0),
+    );
   }
 
   #perform(effect: Effect): void {
@@ -282,8 +295,8 @@ export class Session {
   #lost(guard: GuardEntry): void {
     const listener = this.#guards.get(guard);
     this.#guards.delete(guard);
-    this.logger.warn(String(guard.loss?.message));
     listener?.onLost();
+    this.logger.warn(String(guard.loss?.message));
   }
 
   #released(guard: GuardEntry, error: LockkeeperError | undefined): void {
@@ -321,7 +334,6 @@ export class Session {
         it.reject(error);
       }
     });
-    this.listener.onEnded();
   }
 
   // --- the stream

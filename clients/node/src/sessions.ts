@@ -1,6 +1,6 @@
 /** The session of a client: opened when it is first needed, and again after it has ended. */
 
-import { SessionEndedError } from "./errors.js";
+import { RefusedError, SessionEndedError } from "./errors.js";
 import type { Connector } from "./connector.js";
 import type { GuardEntry } from "./machine/entries.js";
 import type { Request, Response } from "./machine/messages.js";
@@ -8,7 +8,6 @@ import type { SessionSettings } from "./machine/machine.js";
 import type { AcquireOptions, Logger } from "./options.js";
 import { Session } from "./session.js";
 import type { RunOptions, SessionListener } from "./session.js";
-import { RefusedError } from "./errors.js";
 
 /** What a request acquired, and the session that holds it. */
 export interface Held {
@@ -29,31 +28,26 @@ export class Sessions {
     readonly connector: Connector,
     readonly settings: Pick<SessionSettings, "lease" | "clientName" | "releaseOnDisconnect">,
     readonly logger: Logger,
-    readonly listener: Omit<SessionListener, "onEnded">,
+    readonly listener: SessionListener,
   ) {}
 
-  /** The session if there is one. */
+  /** The session if there is one that is not over: also one that is just reporting its losses. */
   get session(): Session | undefined {
-    return this.#session;
+    return this.#session?.isOver === true ? undefined : this.#session;
   }
 
-  /** The session; a new one if there is none. */
+  /** The session; a new one if there is none, or the last one is over. */
   current(): Session {
     if (this.#isClosed) {
       throw new SessionEndedError("the client is closed");
     }
-    return (this.#session ??= this.#create());
+    return this.session ?? this.#create();
   }
 
   #create(): Session {
     const { connector, settings, logger, listener } = this;
-    const onEnded = (): void => {
-      if (this.#session === session) {
-        this.#session = undefined;
-      }
-    };
-    const session = new Session(connector, settings, logger, { ...listener, onEnded });
-    return session;
+    this.#session = new Session(connector, settings, logger, listener);
+    return this.#session;
   }
 
   /** An owner that no other request of this client has. */
@@ -84,7 +78,7 @@ export class Sessions {
   /** Ends the session, and allows no other. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#session?.close();
+    await this.session?.close();
   }
 }
 

@@ -152,6 +152,8 @@ const (
 	SessionEnded
 	// Unreachable: the wait limit passed while no stream was open.
 	Unreachable
+	// TooLarge: no coordinator takes the request, which was not sent.
+	TooLarge
 )
 
 // Failure says why an operation failed.
@@ -173,7 +175,8 @@ type Failure struct {
 	Address string
 	// Err is what its StreamEnded reported; nil if it said nothing.
 	Err error
-	// Cause is why the session ended, or why the endpoint is not reached if Err is nil.
+	// Cause is why the session ended, what is too large, or why the endpoint is not reached if Err
+	// is nil.
 	Cause string
 }
 

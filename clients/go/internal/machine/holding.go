@@ -12,7 +12,8 @@ type holding struct {
 	permits *pb.PermitGrant
 }
 
-// key identifies a grant of the session: a lock in a mode by its owner, or one permit.
+// key identifies a grant of the session: a lock in a mode by its owner, or one permit. A fair hold
+// and an exclusive one of the same owner are one grant, of which the coordinator counts the holds.
 type key struct {
 	name, owner string
 	mode        pb.LockMode
@@ -20,7 +21,14 @@ type key struct {
 }
 
 func lockKey(grant *pb.Grant) key {
-	return key{name: grant.Name, owner: grant.Owner, mode: effectiveMode(grant.Mode)}
+	return key{name: grant.Name, owner: grant.Owner, mode: keyMode(grant.Mode)}
+}
+
+func keyMode(mode pb.LockMode) pb.LockMode {
+	if mode == pb.LockMode_LOCK_MODE_FAIR {
+		return pb.LockMode_LOCK_MODE_EXCLUSIVE
+	}
+	return effectiveMode(mode)
 }
 
 // effectiveMode is the mode that the coordinator takes: an unspecified one is exclusive.

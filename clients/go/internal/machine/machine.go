@@ -34,6 +34,9 @@ const (
 	closeTimeout  = 2 * time.Second
 )
 
+// frameBytesMax is the largest frame: by default a coordinator ends the stream after a larger one.
+const frameBytesMax = 1024 * 1024
+
 // Why a session ended.
 const (
 	closed      = "it was closed"
@@ -73,6 +76,8 @@ type Machine struct {
 	// by the operations that wait for them.
 	unconfirmed map[uint64]*Guard
 	timers      timers
+	// bytesMax is the largest frame that is sent.
+	bytesMax int
 }
 
 // closing is the end of a session by its user.
@@ -94,6 +99,7 @@ func New(config Config) *Machine {
 		grants:      map[uint64]*grant{},
 		byKey:       map[key]*grant{},
 		unconfirmed: map[uint64]*Guard{},
+		bytesMax:    frameBytesMax,
 	}
 }
 

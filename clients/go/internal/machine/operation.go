@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -27,6 +28,9 @@ const (
 	// a broken stream does not name that part, which releases it.
 	forCleanup
 )
+
+// waitBytes are those of a wait limit, at most, which is set whenever a frame is sent.
+const waitBytes = 16
 
 // operation is a request without an answer.
 type operation struct {
@@ -71,6 +75,18 @@ func (o *operation) own() {
 		o.request = proto.Clone(o.request).(*pb.SessionRequest)
 		o.shared = false
 	}
+}
+
+// tooLarge is the failure of a frame that is larger than this; nil if it is not.
+func (o *operation) tooLarge(bytesMax int) *Failure {
+	bytes := proto.Size(o.request) + waitBytes
+	if bytes <= bytesMax {
+		return nil
+	}
+	it := o.request.ProtoReflect()
+	kind := it.WhichOneof(it.Descriptor().Oneofs().ByName("request")).Name()
+	cause := fmt.Sprintf("%s has %d bytes, the limit is %d", kind, bytes, bytesMax)
+	return &Failure{Kind: TooLarge, Cause: cause}
 }
 
 // renewRequestID makes it a new operation to the coordinator.

@@ -15,6 +15,7 @@ const (
 	storeUnavailable = "STORE_UNAVAILABLE"
 	outcomeUnknown   = "OUTCOME_UNKNOWN"
 	draining         = "DRAINING"
+	messageTooLarge  = "MESSAGE_TOO_LARGE"
 )
 
 // --- callers
@@ -25,6 +26,11 @@ func (m *Machine) do(it Do) {
 		return
 	}
 	op := m.add(it.Op, it.Request, forCaller)
+	if failure := op.tooLarge(m.bytesMax); failure != nil {
+		m.remove(op.id)
+		m.emit(Done{Op: op.id, Failure: failure})
+		return
+	}
 	op.hasCaller = true
 	if it.WaitUntil != nil {
 		op.waitUntil = *it.WaitUntil
@@ -105,6 +111,23 @@ func (m *Machine) failWaits() {
 		if op := m.operations[id]; op.hasCaller && op.waits() {
 			op.hasCaller = false
 			m.emit(Done{Op: id, Failure: m.closedFailure()})
+		}
+	}
+}
+
+// limitFrames ends the operations of callers that are larger than the coordinator takes: each would
+// end the next stream too.
+func (m *Machine) limitFrames(bytesMax int) {
+	m.bytesMax = min(m.bytesMax, bytesMax)
+	for _, id := range sortedIDs(m.operations) {
+		op := m.operations[id]
+		failure := op.tooLarge(m.bytesMax)
+		if op.purpose != forCaller || failure == nil {
+			continue
+		}
+		m.remove(id)
+		if op.hasCaller {
+			m.emit(Done{Op: id, Failure: failure})
 		}
 	}
 }
@@ -220,6 +243,7 @@ func (m *Machine) onAnswer(frame *pb.SessionResponse) {
 		return
 	}
 	m.remove(op.id)
+	m.stream.fruitless = 0
 	switch it := frame.Response.(type) {
 	case *pb.SessionResponse_Renewed:
 		if it.Renewed.Grant != nil {
@@ -317,6 +341,7 @@ func (m *Machine) onFailed(id uint64, failed *rpc.Status) {
 	if op == nil || op.sentAt == never {
 		return
 	}
+	m.stream.fruitless = 0
 	refusal := status.FromProto(failed)
 	info := ErrorInfo(refusal)
 	switch {
@@ -330,7 +355,7 @@ func (m *Machine) onFailed(id uint64, failed *rpc.Status) {
 			m.emit(Done{Op: id, Failure: m.closedFailure()})
 		}
 		return
-	case op.uncertain && op.acquires() && info.GetReason() == notOwner:
+	case op.uncertain && !op.abandoned && op.acquires() && info.GetReason() == notOwner:
 		// What the first attempt acquired was released since; this is a new one.
 		op.renewRequestID(m.newRequestID())
 		m.send(op)
@@ -358,7 +383,7 @@ func (m *Machine) onFailed(id uint64, failed *rpc.Status) {
 // renewedBy is the grant that a caller wanted to renew; nil for another request.
 func (m *Machine) renewedBy(request *pb.SessionRequest) *grant {
 	if it := request.GetRenew(); it != nil {
-		return m.byKey[key{name: it.Name, owner: it.Owner, mode: effectiveMode(it.Mode)}]
+		return m.byKey[key{name: it.Name, owner: it.Owner, mode: keyMode(it.Mode)}]
 	}
 	for _, id := range request.GetRenewPermits().GetPermitIds() {
 		return m.byKey[key{permit: id}]

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
@@ -41,6 +43,10 @@ type stream struct {
 
 	// failed attempts in a row; refused is how many of the last ones were refusals.
 	failed, refused int
+	// openedAt is when the last stream opened.
+	openedAt Instant
+	// fruitless streams ended since the last progress: an answer, or a stream that lasted.
+	fruitless int
 	// resumeDeadline ends the session if it is not resumed before.
 	resumeDeadline Instant
 	fault          fault
@@ -188,6 +194,7 @@ func (m *Machine) onOpened(opened *pb.SessionOpened) {
 	s.phase = phaseUp
 	s.heardAt, s.pingedAt, s.leaveAt, s.resumeDeadline = m.now, never, never, never
 	s.failed, s.refused = 0, 0
+	s.openedAt = m.now
 	isFirst := m.session == nil
 	if isFirst {
 		m.session = opened
@@ -287,6 +294,9 @@ func (m *Machine) onStreamEnded(ended StreamEnded) {
 		m.onBroken(ended.Err, "the coordinator is shutting down")
 	case ended.Err != nil:
 		m.onBroken(ended.Err, reason(ended.Err))
+		if limit, ok := messageBytesMax(ended.Err); ok {
+			m.limitFrames(limit)
+		}
 	default:
 		m.onBroken(nil, cause)
 	}
@@ -299,7 +309,7 @@ func (m *Machine) onBroken(err error, cause string) {
 	s.fault = fault{m.config.Endpoints[s.endpoint], err, cause}
 	s.phase = phaseDown
 	s.endpoint = (s.endpoint + 1) % len(m.config.Endpoints)
-	s.retryAt = m.now + time.Duration(float64(firstPauseMax)*m.fraction())
+	s.retryAt = m.now + m.pauseAfterStream()
 	if s.resumeDeadline == never {
 		s.resumeDeadline = m.now + m.lease
 	}
@@ -316,6 +326,28 @@ func (m *Machine) onBroken(err error, cause string) {
 		it.renewing = false
 	}
 	m.emit(Changed{State: Resuming, Cause: cause})
+}
+
+// pauseAfterStream grows if streams end again and again without progress.
+func (m *Machine) pauseAfterStream() time.Duration {
+	s := &m.stream
+	if m.now >= s.openedAt+backoffMax {
+		s.fruitless = 0
+	}
+	s.fruitless++
+	if s.fruitless == 1 {
+		return time.Duration(float64(firstPauseMax) * m.fraction())
+	}
+	return min(m.jitter(backoff(s.fruitless-1)), m.lease/6)
+}
+
+// messageBytesMax is the limit of the coordinator that ended a stream because of a message that was
+// too large; false if it ended for another reason.
+func messageBytesMax(err error) (int, bool) {
+	refusal, _ := status.FromError(err)
+	info := ErrorInfo(refusal)
+	limit, err := strconv.Atoi(info.GetMetadata()["bytes_max"])
+	return limit, err == nil && info.GetReason() == messageTooLarge
 }
 
 // reason is an error's text inside of another.

@@ -16,6 +16,9 @@ export const LEAVE_TIMEOUT = 500;
 export const RETRY_PAUSE = 200;
 export const CLOSE_TIMEOUT = 2_000;
 
+/** The largest request: a coordinator with default settings ends the stream after a larger one. */
+export const REQUEST_BYTES_MAX = 1024 * 1024;
+
 /** What happens to a session. A stream has the number of the effect that connected it. */
 export type Event =
   /** The session is needed. The first event. */

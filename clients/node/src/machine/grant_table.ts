@@ -115,6 +115,11 @@ export class GrantTable {
     return undefined;
   }
 
+  /** The number of grants. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
   /** The guards whose callers have not got them yet. */
   allAwaited(): GuardEntry[] {
     return [...this.#awaited.values()];

@@ -28,9 +28,10 @@ export function keysOf(holding: Holding): string[] {
     : holding.grant.permitIds.map((id) => `permit\0${id}`);
 }
 
-/** What identifies a lock that one owner holds. */
-export function lockKey(lock: Pick<Grant, "name" | "mode" | "owner">): string {
-  return `${String(effectiveMode(lock.mode))}\0${lock.owner}\0${lock.name}`;
+/** What identifies a lock that one owner holds. EXCLUSIVE and FAIR are the same lock. */
+export function lockKey({ name, mode, owner }: Pick<Grant, "name" | "mode" | "owner">): string {
+  const side = mode === LockMode.FAIR ? LockMode.EXCLUSIVE : effectiveMode(mode);
+  return `${String(side)}\0${owner}\0${name}`;
 }
 
 /** The fencing token; 0 for permits. */

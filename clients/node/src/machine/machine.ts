@@ -3,7 +3,7 @@
  * has no sockets, timers or callbacks. `clients/session-machine.md` specifies it.
  */
 
-import { SessionEndedError, UnreachableError } from "../errors.js";
+import { RefusedError, SessionEndedError, UnreachableError } from "../errors.js";
 import type { LockkeeperError } from "../errors.js";
 import { OnDisconnect } from "../proto/lockkeeper/v1/session.js";
 import type { SessionOpened, SessionResponse } from "../proto/lockkeeper/v1/session.js";
@@ -55,6 +55,16 @@ export class SessionMachine {
   /** An id for the next operation. */
   nextId(): number {
     return this.#work.nextId();
+  }
+
+  /** Whether the session is over. It is before anyone learns of that. */
+  get isOver(): boolean {
+    return this.#ended !== undefined;
+  }
+
+  /** Whether anything is held. */
+  get holds(): boolean {
+    return this.#work.holds;
   }
 
   /** When the next `tick` is due; undefined if nothing is. */
@@ -224,6 +234,9 @@ export class SessionMachine {
       this.#broke("the coordinator is stopping", now);
     } else {
       this.#broke(error ?? "the coordinator ended the stream", now);
+      if (error instanceof RefusedError && error.reason === "MESSAGE_TOO_LARGE") {
+        this.#work.limitRequests(Number(error.metadata["bytes_max"] ?? Infinity), now);
+      }
     }
   }
 

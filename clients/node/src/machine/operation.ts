@@ -1,7 +1,8 @@
 /** An operation without an answer: its request, and whether it may have been executed. */
 
+import { MisconfiguredError } from "../errors.js";
 import type { RefusedError } from "../errors.js";
-import type { SessionRequest } from "../proto/lockkeeper/v1/session.js";
+import { SessionRequest } from "../proto/lockkeeper/v1/session.js";
 import type { Grant, LockMode } from "../proto/lockkeeper/v1/types.js";
 import type { Scheduled } from "./deadlines.js";
 import type { GrantEntry, GuardEntry } from "./entries.js";
@@ -116,6 +117,18 @@ export function frameOf(operation: Operation, now: number): SessionRequest {
   const waitTimeout = toDuration(Math.max(waitUntil - now, 0));
   const limited = { ...request, value: { ...request.value, waitTimeout } } as Request;
   return frame(opId, limited, traceparent);
+}
+
+/** The error of an operation that no coordinator with this limit takes; undefined if it fits. */
+export function tooLarge(
+  operation: Operation,
+  bytesMax: number,
+  now: number,
+): MisconfiguredError | undefined {
+  const bytes = SessionRequest.encode(frameOf(operation, now)).finish().length;
+  const { $case } = operation.request;
+  const problem = `${$case} has ${String(bytes)} bytes, the limit is ${String(bytesMax)}`;
+  return bytes > bytesMax ? new MisconfiguredError("request", problem) : undefined;
 }
 
 /** Whether a request waits, and so can be cancelled. */

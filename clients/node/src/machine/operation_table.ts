@@ -64,7 +64,8 @@ export class OperationTable {
   failed(operation: Operation, failure: RefusedError, now: number, lease: number): AfterFailure {
     const { purpose, request } = operation;
     // What an earlier attempt acquired has been released since; this is a new attempt.
-    if (failure.reason === "NOT_OWNER" && operation.isUncertain && acquires(request)) {
+    const isReleased = failure.reason === "NOT_OWNER" && operation.isUncertain && acquires(request);
+    if (isReleased && !operation.isAbandoned) {
       this.#startAnew(operation);
       return "send_again";
     }

@@ -8,7 +8,7 @@ import { refusedBy } from "../status.js";
 import { answerOf, waitingOf } from "./answer.js";
 import type { Answer } from "./answer.js";
 import type { GrantEntry, GuardEntry } from "./entries.js";
-import { RETRY_PAUSE } from "./events.js";
+import { REQUEST_BYTES_MAX, RETRY_PAUSE } from "./events.js";
 import type { Effect } from "./events.js";
 import { GrantTable, lostError } from "./grant_table.js";
 import type { Loss } from "./grant_table.js";
@@ -16,7 +16,7 @@ import { lockKey, ofLock, releaseOf, renewalOf, tokenOf } from "./holding.js";
 import type { Holding } from "./holding.js";
 import { closed, frame, toMs } from "./messages.js";
 import type { Request, Response } from "./messages.js";
-import { acquires, frameOf, nameOf, operation, waits } from "./operation.js";
+import { acquires, frameOf, nameOf, operation, tooLarge, waits } from "./operation.js";
 import type { NewOperation, Operation, Purpose } from "./operation.js";
 import { OperationTable } from "./operation_table.js";
 import type { StreamState } from "./stream.js";
@@ -30,6 +30,8 @@ export class Work {
   readonly #operations: OperationTable;
   /** Whether the user has closed the session. */
   #isClosing = false;
+  /** The largest request that is sent. */
+  #bytesMax = REQUEST_BYTES_MAX;
   #lastId = 0;
 
   constructor(
@@ -43,6 +45,11 @@ export class Work {
   nextId(): number {
     this.#lastId += 1;
     return this.#lastId;
+  }
+
+  /** Whether anything is held. */
+  get holds(): boolean {
+    return this.#grants.size > 0;
   }
 
   /** When something is due. */
@@ -79,7 +86,13 @@ export class Work {
       return;
     }
     const { renews } = start;
-    const added = this.#add(start, renews ? { kind: "caller", renews } : { kind: "caller" }, now);
+    const added = this.#create(start, renews ? { kind: "caller", renews } : { kind: "caller" });
+    const error = tooLarge(added, this.#bytesMax, now);
+    if (error !== undefined) {
+      this.push({ type: "failed", opId: start.opId, error });
+      return;
+    }
+    this.#add(added, now);
     if (this.stream.name !== "up") {
       // A limit of 0 means to try, for which a new session is opened first.
       this.#operations.limitWait(added, this.stream.isSession ? undefined : now);
@@ -87,15 +100,17 @@ export class Work {
   }
 
   #start(request: Request, purpose: Purpose, now: number): void {
-    this.#add({ opId: this.nextId(), request }, purpose, now);
+    this.#add(this.#create({ opId: this.nextId(), request }, purpose), now);
   }
 
-  #add(start: NewOperation, purpose: Purpose, now: number): Operation {
+  #create(start: NewOperation, purpose: Purpose): Operation {
     const hasId = "requestId" in start.request.value;
-    const added = operation(start, purpose, hasId ? this.newRequestId() : "");
-    this.#operations.add(added);
-    this.#send(added, now);
-    return added;
+    return operation(start, purpose, hasId ? this.newRequestId() : "");
+  }
+
+  #add(it: Operation, now: number): void {
+    this.#operations.add(it);
+    this.#send(it, now);
   }
 
   #send(it: Operation, now: number): void {
@@ -129,6 +144,18 @@ export class Work {
       this.#operations.take(opId);
     } else if (it.sentAt !== undefined && waits(it.request) && this.stream.canSend) {
       this.#cancel(it);
+    }
+  }
+
+  /** The coordinator has ended the stream because of a larger request, which would end the next. */
+  limitRequests(bytesMax: number, now: number): void {
+    this.#bytesMax = Math.min(bytesMax, this.#bytesMax);
+    for (const it of this.#operations.all()) {
+      const error = tooLarge(it, this.#bytesMax, now);
+      if (error !== undefined) {
+        this.#operations.take(it.opId);
+        this.#fail(it, error);
+      }
     }
   }
 

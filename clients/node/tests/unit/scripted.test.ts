@@ -3,6 +3,8 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { once } from "node:events";
+import { syncBuiltinESMExports } from "node:module";
+import os from "node:os";
 import { describe, test } from "node:test";
 import type { TestContext } from "node:test";
 
@@ -134,6 +136,49 @@ describe("a notice", () => {
     await eventually("the listener was called", () => next !== undefined);
     const [error] = (await next) as [unknown];
     assert.equal(error, lock.loss);
+  });
+});
+
+describe("a loss", () => {
+  test("aborts the signal although the logger throws", async (t) => {
+    const { url, streams } = await scripted(t, grants);
+    const log = (): never => {
+      throw new Error("no space left");
+    };
+    const client = clientOf(t, url, { logger: { debug: log, info: log, warn: log } });
+    const lock = await client.lock("a");
+    const gone = grant("a", { owner: lock.owner, fencingToken: lock.fencingToken });
+    const value = { grant: gone, reason: LostReason.EXPIRED, detail: "" };
+    const isLost = once(lock.signal, "abort");
+    streams[0]?.write({ opId: 0n, response: { $case: "lost", value } });
+    await isLost;
+  });
+
+  test("while the machine slept is noticed within a second", async (t) => {
+    const { url } = await scripted(t, grants);
+    let slept = 0;
+    const uptime = os.uptime.bind(os);
+    t.mock.method(os, "uptime", () => uptime() + slept);
+    syncBuiltinESMExports();
+    const lock = await clientOf(t, url).lock("a");
+    const wokeAt = performance.now();
+    slept = LEASE / 1_000;
+    await once(lock.signal, "abort");
+    assert.ok(performance.now() - wokeAt < 2_000);
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+});
+
+describe("a lock", () => {
+  test("is not valid any more once its release has begun", async (t) => {
+    const { url } = await scripted(t, grants);
+    const lock = await clientOf(t, url).lock("a");
+    assert.ok(lock.validFor > 0);
+    const released = lock.release();
+    assert.equal(lock.validFor, 0);
+    await released;
+    assert.equal(lock.validFor, 0);
   });
 });
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Callable, Generic, TypeVar
 
 from lockkeeper._clock import Seconds, seconds_of
-from lockkeeper._connect import Connector, StrPath, TokenCallback, parse_endpoints
+from lockkeeper._connect import Address, Connector, StrPath, TokenCallback, parse_endpoints
 from lockkeeper._machine.messages import set_seconds
 from lockkeeper._options import mode_of
 from lockkeeper._session import SessionEvent
@@ -101,6 +101,8 @@ class ClientBase:
         if release_on_disconnect:
             self._open_session.on_disconnect = session_pb2.ON_DISCONNECT_RELEASE
         self._is_closed = False
+        #: The endpoint that answered the last call without a session.
+        self._answered = 0
         self._process = os.getpid()
         self._set_up()
 
@@ -111,6 +113,15 @@ class ClientBase:
         addresses = ",".join(address.text for address in self._addresses)
         return f"<{type(self).__module__}.{type(self).__name__} {addresses}>"
 
+    def _in_order(self) -> list[Address]:
+        """Return the addresses for a call: first the one that answered the last call."""
+        if self._is_closed:
+            return []
+        return [*self._addresses[self._answered :], *self._addresses[: self._answered]]
+
+    def _note_answer(self, address: Address) -> None:
+        self._answered = self._addresses.index(address)
+
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise Misconfigured(
@@ -120,9 +131,12 @@ class ClientBase:
 
 
 def is_elsewhere(error: Error) -> bool:
-    """Tell whether another endpoint may execute the call."""
-    is_draining = isinstance(error, Refused) and error.reason == "DRAINING"
-    return is_draining or isinstance(error, Unreachable)
+    """Tell whether another endpoint may execute the call.
+
+    A call with one of these reasons has changed nothing.
+    """
+    is_unfit = isinstance(error, Refused) and error.reason in ("DRAINING", "STORE_UNAVAILABLE")
+    return is_unfit or isinstance(error, Unreachable)
 
 
 def try_acquire_of(

@@ -35,6 +35,8 @@ _DETAILS = "grpc-status-details-bin"
 _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
+    # A proxy of the environment is for the web, and hides which coordinator does not answer.
+    ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", -1),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import Any, Callable, Generic, NamedTuple, TypeVar
 
 from lockkeeper import _clock
+from lockkeeper._client_base import ClientBase
 from lockkeeper._clock import Seconds, seconds_of
 from lockkeeper._machine.messages import set_seconds
 from lockkeeper._options import Options, Target
@@ -15,7 +16,7 @@ from lockkeeper.errors import LockLost, Misconfigured
 from lockkeeper.v1 import lock_pb2
 
 FlagT = TypeVar("FlagT")
-ClientT = TypeVar("ClientT")
+ClientT = TypeVar("ClientT", bound=ClientBase)
 
 
 class Defaults(NamedTuple):
@@ -97,6 +98,7 @@ class HolderBase(Generic[ClientT, FlagT]):
 
     def _current(self) -> Held:
         """Return what the caller holds, or held last."""
+        self._client._check_process()
         owner = self._owner_of_guard()
         held = self._last if owner is None else self._guards[owner][-1]
         if held is None:
@@ -109,6 +111,7 @@ class HolderBase(Generic[ClientT, FlagT]):
 
     def _own(self) -> Held | None:
         """Return what the caller holds itself: what others hold allows it nothing."""
+        self._client._check_process()
         with self._mutex:
             owner = self._owner_of_guard()
             held = None if owner is None else self._guards[owner][-1]
@@ -191,9 +194,9 @@ class HolderBase(Generic[ClientT, FlagT]):
 
     @property
     def valid_for(self) -> float:
-        """How long it is certainly held unless it is renewed, in seconds; 0 once it is lost.
+        """How long it is certainly held unless it is renewed, in seconds.
 
-        Renewals in the background extend it.
+        It is 0 once it is lost, or its release has begun. Renewals in the background extend it.
         """
         return self._current().valid_for
 

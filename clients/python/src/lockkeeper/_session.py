@@ -87,6 +87,7 @@ class Held:
         "grants",
         "guard",
         "holder",
+        "is_released",
         "loss",
         "on_lost",
         "on_yield",
@@ -102,6 +103,8 @@ class Held:
         self.grants = effect.grants
         self.valid_until = effect.valid_until
         self.loss: LockLost | None = None
+        #: Whether its release has begun.
+        self.is_released = False
         self.on_lost: list[Callable[[LockLost], None]] = []
         #: The newest request to yield.
         self.asked: YieldRequest | None = None
@@ -138,7 +141,8 @@ class Held:
     @property
     def valid_for(self) -> float:
         """Return how long it is certainly held, in seconds."""
-        return 0.0 if self.loss else max(0.0, self.valid_until - _clock.now())
+        is_over = self.is_released or self.loss is not None
+        return 0.0 if is_over else max(0.0, self.valid_until - _clock.now())
 
     def check(self) -> None:
         """Raise the loss if there is one."""

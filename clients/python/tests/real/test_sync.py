@@ -402,7 +402,9 @@ lock.acquire()
 child = os.fork()
 if child == 0:
     uses = [lock.release, lock.offer, client.lock("b").acquire, lambda: client.describe("a")]
-    for use in (*uses, client.close):
+    uses += [lock.owned, lambda: lock.valid_for, lambda: lock.lost, lambda: lock.loss]
+    uses += [lambda: lock.yield_request, lambda: lock.fencing_token, client.close]
+    for use in uses:
         try:
             use()
         except lockkeeper.Misconfigured as error:

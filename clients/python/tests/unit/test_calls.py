@@ -1,12 +1,14 @@
 """Calls without a session share connections, of which one that fails is replaced."""
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
 from sessions import LIMIT, ScriptedAioSession, ScriptedSession, eventually, hooks, opened
+from world import failure
 
 import lockkeeper
 from lockkeeper import SessionEnded, Unreachable, aio
@@ -15,10 +17,16 @@ from lockkeeper.v1 import lock_pb2
 
 
 class Coordinator(grpc.GenericRpcHandler):
-    """Describes every lock; `slow` when it is told to, and `away` not at all."""
+    """Describes every lock; `slow` when it is told to, and `away` not at all.
+
+    If it has a reason to, it refuses everything.
+    """
+
+    reason = ""
 
     def __init__(self):
         self.waiting, self.may_answer = threading.Event(), threading.Event()
+        self.calls = 0
 
     def service(self, _):
         return grpc.unary_unary_rpc_method_handler(
@@ -28,6 +36,11 @@ class Coordinator(grpc.GenericRpcHandler):
         )
 
     def _describe(self, request, context):
+        self.calls += 1
+        if self.reason:
+            details = failure(self.reason).SerializeToString()
+            context.set_trailing_metadata((("grpc-status-details-bin", details),))
+            context.abort(grpc.StatusCode.UNAVAILABLE, "scripted")
         if request.name == "away":
             context.abort(grpc.StatusCode.UNAVAILABLE, "away")
         if request.name == "slow":
@@ -36,8 +49,8 @@ class Coordinator(grpc.GenericRpcHandler):
         return lock_pb2.DescribeResponse(holder_count=1)
 
 
-@pytest.fixture
-def coordinator():
+@contextlib.contextmanager
+def started():
     coordinator = Coordinator()
     server = grpc.server(ThreadPoolExecutor(4), handlers=[coordinator])
     coordinator.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
@@ -45,6 +58,19 @@ def coordinator():
     yield coordinator
     coordinator.may_answer.set()
     server.stop(None).wait()
+
+
+@pytest.fixture
+def coordinator():
+    with started() as coordinator:
+        yield coordinator
+
+
+@pytest.fixture
+def unfit():
+    """A coordinator that refuses what another one may execute."""
+    with started() as coordinator:
+        yield coordinator
 
 
 def counted(connector, name):
@@ -161,5 +187,35 @@ def test_a_call_does_not_wait_for_a_session_that_is_resumed_in_a_loop(coordinato
                 await waiting
             assert (await client.describe("a")).holder_count == 1
             client._shared = None
+
+    asyncio.run(asyncio.wait_for(work(), LIMIT))
+
+
+@pytest.mark.parametrize("reason", ["DRAINING", "STORE_UNAVAILABLE"])
+def test_a_call_goes_on_elsewhere_and_the_next_begins_there(unfit, coordinator, reason):
+    unfit.reason = reason
+    with lockkeeper.Client([unfit.address, coordinator.address]) as client:
+        for _ in range(3):
+            assert client.describe("a").holder_count == 1
+        assert (unfit.calls, coordinator.calls) == (1, 3)
+        unfit.reason, coordinator.reason = "", "DRAINING"
+        for _ in range(2):
+            assert client.describe("a").holder_count == 1
+        assert (unfit.calls, coordinator.calls) == (3, 4)
+
+
+@pytest.mark.parametrize("reason", ["DRAINING", "STORE_UNAVAILABLE"])
+def test_a_call_goes_on_elsewhere_and_the_next_begins_there_in_a_loop(unfit, coordinator, reason):
+    unfit.reason = reason
+
+    async def work():
+        async with aio.Client([unfit.address, coordinator.address]) as client:
+            for _ in range(3):
+                assert (await client.describe("a")).holder_count == 1
+            assert (unfit.calls, coordinator.calls) == (1, 3)
+            unfit.reason, coordinator.reason = "", "DRAINING"
+            for _ in range(2):
+                assert (await client.describe("a")).holder_count == 1
+            assert (unfit.calls, coordinator.calls) == (3, 4)
 
     asyncio.run(asyncio.wait_for(work(), LIMIT))

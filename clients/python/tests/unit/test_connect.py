@@ -35,6 +35,11 @@ def test_what_is_no_address_is_named(text):
         Address.parse(text)
 
 
+def test_a_proxy_of_the_environment_is_not_used():
+    address = Address.parse("locks:7625")
+    assert ("grpc.enable_http_proxy", 0) in connector()._options(address)
+
+
 def test_several_addresses():
     assert [it.target for it in parse_endpoints("a:1, b:2")] == ["dns:///a:1", "dns:///b:2"]
     assert len(parse_endpoints(["a:1", "b:2"])) == 2

@@ -95,8 +95,29 @@ def test_a_new_resume_token_replaces_the_earlier_one():
     for token in (b"second", b"third"):
         world.receive(opened=session_pb2.SessionOpened(session_id="id", resume_token=token))
         world.breaks(GONE)
-        assert world.one(ev.OpenStream).frame.resume.resume_token == token
+        assert world.resuming().resume_token == token
         world.opened()
+
+
+def test_streams_that_end_without_progress_are_opened_less_and_less_often():
+    world = World(chance=0.99).quiet()
+
+    def pause():
+        world.breaks(GONE)
+        begun = world.now
+        while not world.take(ev.OpenStream):
+            world.after(0.001)
+        world.opened(ping_interval=None)
+        return world.now - begun
+
+    assert pause() <= 0.051
+    for most in (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0):
+        assert most * 0.99 <= pause() <= most + 0.001
+    world.hold()
+    assert pause() <= 0.051, "an answer"
+    pause()
+    world.after(1.0)
+    assert pause() <= 0.051, "it lasted"
 
 
 def test_the_first_pause_is_random():

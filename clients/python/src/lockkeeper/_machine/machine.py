@@ -19,7 +19,7 @@ from lockkeeper._machine.messages import (
     seconds,
 )
 from lockkeeper._machine.operations import RETRY_PAUSE, Operation, Operations, Purpose
-from lockkeeper._machine.stream import Attempts, Down, Ended, Opening, State, Up
+from lockkeeper._machine.stream import Attempts, Down, Ended, Opening, Progress, State, Up
 from lockkeeper._machine.timers import Alarm
 from lockkeeper.errors import Error, Refused, SessionEnded, Unreachable
 from lockkeeper.v1 import session_pb2
@@ -64,6 +64,7 @@ class Machine:
         self._emit = self._effects.append
         self._state: State = Down(0.0, Attempts())
         self._streams = 0
+        self._progress = Progress()
         self._opened: session_pb2.SessionOpened | None = None
         self._ping_interval = NEVER
         self._resume_deadline = NEVER
@@ -221,6 +222,7 @@ class Machine:
             self._opened.resume_token = opened.resume_token
         self._enter(Up(state.stream, now))
         self._resume_deadline = NEVER
+        self._progress.on_opened(now)
         self._operations.can_send = True
         self._emit(ev.Changed("connected"))
         for grant in [*opened.grants, *opened.permits]:
@@ -245,6 +247,8 @@ class Machine:
         else:
             cause = str(event.error or "the coordinator ended the stream")
             self._on_broken(now, cause, event.error)
+            for operation, error in self._operations.limited_by(event.error):
+                self._fail(operation, error)
 
     def _leave(self, now: float, cause: str) -> None:
         assert isinstance(self._state, Up)
@@ -255,7 +259,8 @@ class Machine:
         self._fault = self._unreachable(cause, error)
         self._resume_deadline = min(self._resume_deadline, now + self._grants.lease)
         self._endpoint = (self._endpoint + 1) % len(self._endpoints)
-        self._enter(Down(now + streams.FIRST_PAUSE * self._random(), Attempts()))
+        pause = self._progress.on_ended(now, self._grants.lease, self._random)
+        self._enter(Down(now + pause, Attempts()))
         self._close_sent = False
         self._operations.can_send = False
         self._operations.on_stream_ended()
@@ -311,6 +316,7 @@ class Machine:
         if operation is None or operation.sent_at is None:
             return  # It is a repeat.
         self._operations.take(op_id)
+        self._progress.on_answer()
         sent_at = operation.sent_at
         if kind == "renewed":
             self._grants.renewed(now, sent_at, response.grant)
@@ -341,7 +347,10 @@ class Machine:
 
     def _on_failed(self, now: float, op_id: int, _: str, response: ev.Message) -> None:
         operation, error = self._operations.sent(op_id), Refused.of(response)
-        if operation is None or self._operations.retried(now, operation, error, self._grants.lease):
+        if operation is None:
+            return
+        self._progress.on_answer()
+        if self._operations.retried(now, operation, error, self._grants.lease):
             return
         self._operations.take(op_id)
         reason = loss_in(error)
@@ -373,6 +382,10 @@ class Machine:
         if call.kind in _WITH_OWNER and not call.request.owner:
             # Two tasks of one session exclude each other.
             call.request.owner = f"guard-{call.op_id}"
+        too_large = self._operations.too_large(call.kind, call.request)
+        if too_large:
+            self._emit(ev.Failed(call.op_id, too_large))
+            return
         operation = self._operations.start(now, call, Purpose.CALLER)
         if not isinstance(self._state, Up):
             # A limit of 0 means to try, for which a new session is opened first.

@@ -72,10 +72,15 @@ def is_read(grant: Message) -> bool:
 
 
 def keys_of(message: Message) -> list[tuple[str, ...]]:
-    """Return what identifies a grant in its session: one key of a lock, one for each permit."""
+    """Return what identifies a grant in its session: one key of a lock, one for each permit.
+
+    A fair hold and an exclusive one of the same owner are one grant.
+    """
     if has_field(message, "permit_ids"):
         return [(permit_id,) for permit_id in message.permit_ids]
-    return [(message.name, message.owner, str(mode_of(message)))]
+    mode = mode_of(message)
+    mode = _EXCLUSIVE if mode == types_pb2.LOCK_MODE_FAIR else mode
+    return [(message.name, message.owner, str(mode))]
 
 
 def possible_locks(kind: str, request: Message) -> list[types_pb2.Grant]:

@@ -20,13 +20,19 @@ from lockkeeper._machine.messages import (
     set_seconds,
 )
 from lockkeeper._machine.timers import Alarm, Timers
-from lockkeeper.errors import Error, Refused
+from lockkeeper.errors import Error, Misconfigured, Refused
 from lockkeeper.v1 import session_pb2, types_pb2
 
 _WITH_REQUEST_ID = kinds_with("request_id")
 
 #: The pause before an operation is sent again, if the coordinator names no other.
 RETRY_PAUSE = 0.2
+
+#: The largest frame. By default a coordinator ends the stream after a larger one.
+_FRAME_BYTES_MAX = 1024 * 1024
+
+#: What a frame has besides the request of a caller, at most: ids, a trace, and the rest of a wait.
+_FRAME_BYTES = 256
 
 
 class Purpose(enum.Enum):
@@ -118,6 +124,7 @@ class Operations:
         self._emit = emit
         self._by_id: dict[int, Operation] = {}
         self.timers = Timers(alarm)
+        self._bytes_max = _FRAME_BYTES_MAX
         self.can_send = False
 
     def __contains__(self, op_id: int) -> bool:
@@ -159,6 +166,29 @@ class Operations:
         if self.can_send:
             self._emit(Send(operation.frame(now)))
         return operation
+
+    def too_large(self, kind: str, request: Message) -> Misconfigured | None:
+        """Return the error of a request that no coordinator takes."""
+        size = request.ByteSize() + _FRAME_BYTES
+        if size <= self._bytes_max:
+            return None
+        return Misconfigured(f"request: {kind} has {size} bytes, the limit is {self._bytes_max}")
+
+    def limited_by(self, error: Error | None) -> Iterator[tuple[Operation, Misconfigured]]:
+        """Take the operations of callers that are too large, if that has ended the stream.
+
+        Each would end the next stream too.
+        """
+        if not isinstance(error, Refused) or error.reason != "MESSAGE_TOO_LARGE":
+            return
+        limit = error.metadata.get("bytes_max", "")
+        if limit.isdecimal():
+            self._bytes_max = min(self._bytes_max, int(limit))
+        for operation in list(self._by_id.values()):
+            too_large = self.too_large(operation.kind, operation.request)
+            if operation.purpose is Purpose.CALLER and too_large:
+                self.take(operation.op_id)
+                yield operation, too_large
 
     def start_own(
         self, now: float, request: Request, purpose: Purpose, target: int = 0

@@ -40,6 +40,34 @@ class Attempts:
         return Attempts(self.count + 1, self.refused + 1 if is_refusal(error) else 0)
 
 
+class Progress:
+    """Whether streams end again and again without progress: an answer, or that they last."""
+
+    __slots__ = ("_opened_at", "_without")
+
+    def __init__(self) -> None:
+        self._opened_at = 0.0
+        #: Streams that ended since the last progress.
+        self._without = 0
+
+    def on_opened(self, now: float) -> None:
+        """Note that a stream has opened."""
+        self._opened_at = now
+
+    def on_answer(self) -> None:
+        """Note that an operation was answered."""
+        self._without = 0
+
+    def on_ended(self, now: float, lease: float, random: Callable[[], float]) -> float:
+        """Note that a stream has ended, and return the pause before the next."""
+        if now >= self._opened_at + BACKOFF_MAX:
+            self._without = 0
+        self._without += 1
+        if self._without == 1:
+            return FIRST_PAUSE * random()
+        return min(_backoff(self._without - 2, random), lease / 6)
+
+
 class Up:
     """The stream is open."""
 
@@ -113,5 +141,9 @@ def pause(attempts: Attempts, endpoints: int, random: Callable[[], float]) -> fl
     """Return the pause before the next attempt: none inside a round."""
     if attempts.count % endpoints:
         return 0.0
-    rounds = min(attempts.count // endpoints - 1, 32)
-    return min(BACKOFF_MIN * 2.0**rounds, BACKOFF_MAX) * (0.5 + random() / 2)
+    return _backoff(attempts.count // endpoints - 1, random)
+
+
+def _backoff(others: int, random: Callable[[], float]) -> float:
+    """Return the pause after this many others."""
+    return min(BACKOFF_MIN * 2.0 ** min(others, 32), BACKOFF_MAX) * (0.5 + random() / 2)

@@ -224,7 +224,7 @@ class Calls(ClientBase):
         """Make a call that is not retried, at the first coordinator that answers another one."""
         self._check_process()
         error: Error = SessionEnded("the client is closed")
-        for address in () if self._is_closed else self._addresses:
+        for address in self._in_order():
             try:
                 self._attempt(
                     address, "LockService/Describe", lock_pb2.DescribeRequest(name=request.name)
@@ -234,19 +234,23 @@ class Calls(ClientBase):
                     error = failure
                     continue
                 # A refusal is an answer too: this coordinator is there.
+            self._note_answer(address)
             return self._attempt(address, method, request)
         raise error
 
     def _unary(self, method: str, request: Message) -> Any:
         self._check_process()
         error: Error = SessionEnded("the client is closed")
-        for address in () if self._is_closed else self._addresses:
+        for address in self._in_order():
             try:
-                return self._attempt(address, method, request)
+                response = self._attempt(address, method, request)
             except Error as failure:
                 error = failure
-                if not is_elsewhere(error):
-                    break
+                if is_elsewhere(error):
+                    continue
+                raise
+            self._note_answer(address)
+            return response
         raise error
 
     def _attempt(self, address: Address, method: str, request: Message) -> Any:
@@ -263,7 +267,7 @@ class Calls(ClientBase):
                 error = error_of(address, failure)
             except ValueError as failure:  # The connection was closed.
                 error = Unreachable(address.text, str(failure))
-            if is_elsewhere(error):
+            if isinstance(error, Unreachable):
                 self._drop(address, link)
             raise error
 

@@ -85,6 +85,7 @@ class Session(SessionCore):
 
     def release(self, held: Held) -> None:
         """Release a guard. A lost one is released in the background."""
+        held.is_released = True
         self._held.pop(held.guard, None)
         op_id = next(self._ids)
         event = ev.Release(op_id, held.guard, _tracing.traceparent())

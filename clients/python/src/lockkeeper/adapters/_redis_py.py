@@ -7,12 +7,13 @@ import threading
 from types import SimpleNamespace
 from typing import Any, Callable, Generic, TypeVar
 
+from lockkeeper._holder import HolderBase
 from lockkeeper.errors import Error, LockLost
 
 logger = logging.getLogger("lockkeeper")
 
 ClientT = TypeVar("ClientT")
-HeldT = TypeVar("HeldT")
+HeldT = TypeVar("HeldT", bound=HolderBase[Any, Any])
 
 
 class LockError(Error, ValueError):
@@ -87,3 +88,16 @@ class LockBase(Generic[ClientT, HeldT]):
     def _not_owned(self, what: str, error: Error) -> LockNotOwnedError:
         message = f"Cannot {what} a lock that's no longer owned: {error}"
         return LockNotOwnedError(message, self.name)
+
+    # --- questions
+
+    def _is_owned(self) -> bool:
+        held = self._current
+        # Without `thread_local`, all threads share what one of them has acquired.
+        return held is not None and held.valid_for > 0
+
+    @property
+    def fencing_token(self) -> int:
+        """The token to send with every write to the protected resource."""
+        held = self._held("fence a write by an unlocked lock")
+        return int(held._current().grants[0].fencing_token)

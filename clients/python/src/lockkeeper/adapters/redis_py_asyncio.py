@@ -156,17 +156,9 @@ class Lock(LockBase[Client, Held]):
 
     async def owned(self) -> bool:
         """Return whether this object certainly holds the lock now, as far as the client knows."""
-        held = self._current
-        # Without `thread_local`, all threads share what one of them has acquired.
-        return held is not None and held.valid_for > 0
+        return self._is_owned()
 
     @property
     def lost(self) -> asyncio.Event:
         """An event that is set when the lock is lost. Stop the work then."""
         return self._held("ask for the loss of an unlocked lock").lost
-
-    @property
-    def fencing_token(self) -> int:
-        """The token to send with every write to the protected resource."""
-        held = self._held("fence a write by an unlocked lock")
-        return int(held._current().grants[0].fencing_token)

@@ -243,7 +243,7 @@ class Calls(ClientBase):
         """Make a call that is not retried, at the first coordinator that answers another one."""
         self._check()
         error: Error = SessionEnded("the client is closed")
-        for address in () if self._is_closed else self._addresses:
+        for address in self._in_order():
             try:
                 await self._attempt(
                     address, "LockService/Describe", lock_pb2.DescribeRequest(name=request.name)
@@ -253,19 +253,23 @@ class Calls(ClientBase):
                     error = failure
                     continue
                 # A refusal is an answer too: this coordinator is there.
+            self._note_answer(address)
             return await self._attempt(address, method, request)
         raise error
 
     async def _unary(self, method: str, request: Message) -> Any:
         self._check()
         error: Error = SessionEnded("the client is closed")
-        for address in () if self._is_closed else self._addresses:
+        for address in self._in_order():
             try:
-                return await self._attempt(address, method, request)
+                response = await self._attempt(address, method, request)
             except Error as failure:
                 error = failure
-                if not is_elsewhere(error):
-                    break
+                if is_elsewhere(error):
+                    continue
+                raise
+            self._note_answer(address)
+            return response
         raise error
 
     async def _attempt(self, address: Address, method: str, request: Message) -> Any:
@@ -282,7 +286,7 @@ class Calls(ClientBase):
                 error = error_of(address, failure)
             except grpc.aio.UsageError as failure:  # The connection was closed.
                 error = Unreachable(address.text, str(failure))
-            if is_elsewhere(error) and self._links.get(address) is link:
+            if isinstance(error, Unreachable) and self._links.get(address) is link:
                 # The next connection has the certificates of its time.
                 del self._links[address]
             raise error

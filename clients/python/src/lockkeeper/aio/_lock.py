@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lockkeeper import _clock
 from lockkeeper._clock import Seconds, seconds_of
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from lockkeeper.aio._client import Client
-
-_HolderT = TypeVar("_HolderT", bound="Holder")
 
 
 class Holder(HolderBase["Client", asyncio.Event]):

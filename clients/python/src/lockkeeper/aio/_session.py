@@ -74,6 +74,7 @@ class Session(SessionCore):
 
     async def release(self, held: Held) -> None:
         """Release a guard. It goes on if the caller is cancelled."""
+        held.is_released = True
         self._held.pop(held.guard, None)
         op_id = next(self._ids)
         await self._run(op_id, ev.Release(op_id, held.guard, _tracing.traceparent()))

@@ -136,7 +136,8 @@ export interface TransferRequest {
   /**
    * The candidate that leads next, by its `owner` in CampaignRequest, or by its `owner` or
    * `session_digest` as Describe shows it. If several candidates fit, the first of them. Empty: the
-   * first in line.
+   * first in line; if nobody waits, nothing changes (CANDIDATE_NOT_WAITING), unless nobody leads
+   * either.
    */
   to: string;
   /** Why, for the leader. Empty: a text that says that the leadership is transferred. */

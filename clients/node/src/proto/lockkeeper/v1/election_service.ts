@@ -94,7 +94,8 @@ export const ElectionServiceService = {
    * Success: the release has taken effect in the store.
    * Retries behave as those of LockService.Release.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock, as with
+   * LockService.Release.
    */
   resign: {
     path: "/lockkeeper.v1.ElectionService/Resign" as const,
@@ -194,7 +195,8 @@ export interface ElectionServiceServer extends UntypedServiceImplementation {
    * Success: the release has taken effect in the store.
    * Retries behave as those of LockService.Release.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock, as with
+   * LockService.Release.
    */
   resign: handleUnaryCall<ResignRequest, ResignResponse>;
   /**
@@ -281,7 +283,8 @@ export interface ElectionServiceClient extends Client {
    * Success: the release has taken effect in the store.
    * Retries behave as those of LockService.Release.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock, as with
+   * LockService.Release.
    */
   resign(
     request: ResignRequest,

@@ -98,7 +98,8 @@ export const LockServiceService = {
    * resume the session, on this coordinator or on any other with the same `session.secret`.
    *
    * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-   * arrive within 10 s; ABORTED / SESSION_SUPERSEDED if another stream resumes the session.
+   * arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
+   * another stream resumes the session. An operation that has no answer by then gets none.
    */
   session: {
     path: "/lockkeeper.v1.LockService/Session" as const,
@@ -156,7 +157,9 @@ export const LockServiceService = {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
+   * nothing, except that a former holder of a lock that was released by force thereby says that it
+   * has stopped: the grace period ends.
    */
   release: {
     path: "/lockkeeper.v1.LockService/Release" as const,
@@ -237,7 +240,8 @@ export const LockServiceService = {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold of each lock if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
+   * that may end the grace period of a forced release.
    */
   releaseAll: {
     path: "/lockkeeper.v1.LockService/ReleaseAll" as const,
@@ -417,7 +421,8 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    * resume the session, on this coordinator or on any other with the same `session.secret`.
    *
    * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-   * arrive within 10 s; ABORTED / SESSION_SUPERSEDED if another stream resumes the session.
+   * arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
+   * another stream resumes the session. An operation that has no answer by then gets none.
    */
   session: handleBidiStreamingCall<SessionRequest, SessionResponse>;
   /**
@@ -451,7 +456,9 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
+   * nothing, except that a former holder of a lock that was released by force thereby says that it
+   * has stopped: the grace period ends.
    */
   release: handleUnaryCall<ReleaseRequest, ReleaseResponse>;
   /**
@@ -499,7 +506,8 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold of each lock if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
+   * that may end the grace period of a forced release.
    */
   releaseAll: handleUnaryCall<ReleaseAllRequest, ReleaseAllResponse>;
   /** Returns the holders and the waiters of a lock at the moment the store was read. Read-only. */
@@ -606,7 +614,8 @@ export interface LockServiceClient extends Client {
    * resume the session, on this coordinator or on any other with the same `session.secret`.
    *
    * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-   * arrive within 10 s; ABORTED / SESSION_SUPERSEDED if another stream resumes the session.
+   * arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
+   * another stream resumes the session. An operation that has no answer by then gets none.
    */
   session(): ClientDuplexStream<SessionRequest, SessionResponse>;
   session(options: Partial<CallOptions>): ClientDuplexStream<SessionRequest, SessionResponse>;
@@ -661,7 +670,9 @@ export interface LockServiceClient extends Client {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
+   * nothing, except that a former holder of a lock that was released by force thereby says that it
+   * has stopped: the grace period ends.
    */
   release(
     request: ReleaseRequest,
@@ -756,7 +767,8 @@ export interface LockServiceClient extends Client {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold of each lock if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
+   * that may end the grace period of a forced release.
    */
   releaseAll(
     request: ReleaseAllRequest,

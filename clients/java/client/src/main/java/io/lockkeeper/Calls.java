@@ -12,10 +12,12 @@ import io.lockkeeper.v1.DescribeRequest;
 import io.lockkeeper.v1.LockServiceGrpc;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.stream.IntStream;
 
 /** How calls without a session reach a coordinator. */
 final class Calls {
@@ -34,6 +36,13 @@ final class Calls {
 
     private final Connector connector;
     private final Map<Address, ManagedChannel> channels = new ConcurrentHashMap<>();
+
+    /** Those that failed, until the last call on them has ended. */
+    private final Set<ManagedChannel> dropped = ConcurrentHashMap.newKeySet();
+
+    /** The place of the endpoint that answered last. */
+    private volatile int answering;
+
     private volatile boolean isClosed;
 
     Calls(Connector connector) {
@@ -46,13 +55,18 @@ final class Calls {
         Failure failure = null;
         long begun = System.nanoTime();
         for (int round = 0; round < ROUNDS; round++) {
-            for (Address address : connector.addresses()) {
+            for (int place : places()) {
+                Address address = connector.addresses().get(place);
+                ManagedChannel channel = channel(address);
                 try {
-                    return call.apply(stub(address, stubs));
+                    T answer = call.apply(ready(stubs.apply(channel)));
+                    answering = place;
+                    return answer;
                 } catch (StatusRuntimeException failed) {
-                    failure = Errors.of(failed, address.toString());
+                    failure = failure(failed, address, channel);
                 }
                 if (!mayRetry(failure)) {
+                    answering = place;
                     throw Errors.of(failure);
                 }
             }
@@ -69,30 +83,50 @@ final class Calls {
     /** A call about a lock that is not retried, to a coordinator that answers. */
     <S extends AbstractStub<S>, T> T once(
             String name, Function<Channel, S> stubs, Function<S, T> call) {
-        Address address = answering(name);
+        Address address = connector.addresses().get(findAnswering(name));
+        ManagedChannel channel = channel(address);
         try {
-            return call.apply(ready(stubs.apply(channel(address))));
+            return call.apply(ready(stubs.apply(channel)));
         } catch (StatusRuntimeException failed) {
-            throw Errors.of(Errors.of(failed, address.toString()));
+            throw Errors.of(failure(failed, address, channel));
         }
     }
 
-    /** A coordinator that answers. */
-    private Address answering(String name) {
+    /** The place of a coordinator that answers. */
+    private int findAnswering(String name) {
         DescribeRequest request = DescribeRequest.newBuilder().setName(name).build();
         Failure failure = null;
-        for (Address address : connector.addresses()) {
+        for (int place : places()) {
+            Address address = connector.addresses().get(place);
+            ManagedChannel channel = channel(address);
             try {
-                stub(address, LockServiceGrpc::newBlockingStub).describe(request);
-                return address;
+                ready(LockServiceGrpc.newBlockingStub(channel)).describe(request);
+                answering = place;
+                return place;
             } catch (StatusRuntimeException failed) {
-                failure = Errors.of(failed, address.toString());
+                failure = failure(failed, address, channel);
             }
             if (!mayRetry(failure)) {
-                return address; // A refusal is an answer too.
+                answering = place; // A refusal is an answer too.
+                return place;
             }
         }
         throw Errors.of(failure);
+    }
+
+    /** The places of the endpoints, beginning with the one that answered last. */
+    private int[] places() {
+        int count = connector.addresses().size();
+        int first = answering;
+        return IntStream.range(0, count).map(it -> (first + it) % count).toArray();
+    }
+
+    private Failure failure(StatusRuntimeException failed, Address address, ManagedChannel on) {
+        Failure failure = Errors.of(failed, address.toString());
+        if (failure instanceof Failure.Unreachable) {
+            drop(address, on);
+        }
+        return failure;
     }
 
     private static boolean mayRetry(Failure failure) {
@@ -111,10 +145,6 @@ final class Calls {
             pause = refused.retryDelay().toMillis();
         }
         return (long) (pause * ThreadLocalRandom.current().nextDouble(0.5, 1));
-    }
-
-    private <S extends AbstractStub<S>> S stub(Address address, Function<Channel, S> stubs) {
-        return ready(stubs.apply(channel(address)));
     }
 
     private <S extends AbstractStub<S>> S ready(S stub) {
@@ -139,9 +169,23 @@ final class Calls {
     /** Of a pool, so that it is not closed after a call. It connects at once if it has to. */
     ManagedChannel channel(Address address) {
         ManagedChannel channel = channels.computeIfAbsent(address, connector::connect);
+        // After the entry, so that either this or the close sees the other.
+        if (isClosed) {
+            channel.shutdownNow();
+            throw new SessionEndedException("the client was closed");
+        }
         // gRPC waits longer and longer between two attempts to connect; a caller does not.
         channel.resetConnectBackoff();
         return channel;
+    }
+
+    /** Connects anew next time, with certificates that may have been renewed. */
+    void drop(Address address, ManagedChannel channel) {
+        dropped.removeIf(ManagedChannel::isTerminated);
+        // First, so that a close at the same time finds it in one of the two.
+        dropped.add(channel);
+        channels.remove(address, channel);
+        channel.shutdown();
     }
 
     boolean isClosed() {
@@ -151,5 +195,6 @@ final class Calls {
     void close() {
         isClosed = true;
         channels.values().forEach(ManagedChannel::shutdownNow);
+        dropped.forEach(ManagedChannel::shutdownNow);
     }
 }

@@ -22,6 +22,10 @@ public abstract sealed class Held implements AutoCloseable
     private final long guard;
     private final List<Holding> holdings;
     private final CompletableFuture<Loss> lost = new CompletableFuture<>();
+
+    /** As {@link #lost}, on the threads of the client. */
+    private final CompletableFuture<Loss> noticed = new CompletableFuture<>();
+
     private final AtomicBoolean isReleased = new AtomicBoolean();
     private volatile long validUntil;
     private volatile Loss loss;
@@ -48,14 +52,20 @@ public abstract sealed class Held implements AutoCloseable
     }
 
     /**
-     * The time for which everything is certainly held, unless it is renewed or released. It counts
-     * from before the last request was sent, so it is not longer than the lease in the store.
+     * The time for which everything is certainly held, unless it is renewed. It counts from before
+     * the last request was sent, so it is not longer than the lease in the store.
      *
-     * @return the time; zero once it is lost
+     * @return the time; zero once it is lost, or its release has begun
      */
     public final Duration validFor() {
-        long left = validUntil - Session.now();
-        return loss != null || left <= 0 ? Duration.ZERO : Duration.ofNanos(left);
+        long left = left();
+        return loss != null || isReleased.get() || left <= 0
+                ? Duration.ZERO
+                : Duration.ofNanos(left);
+    }
+
+    private long left() {
+        return validUntil - Session.now();
     }
 
     /**
@@ -64,7 +74,7 @@ public abstract sealed class Held implements AutoCloseable
      * @return whether a loss was noticed, or {@link #validFor} has passed
      */
     public final boolean isLost() {
-        return loss != null || !isReleased.get() && validFor().isZero();
+        return loss != null || !isReleased.get() && left() <= 0;
     }
 
     /**
@@ -93,6 +103,11 @@ public abstract sealed class Held implements AutoCloseable
      */
     public final void onLost(Consumer<Loss> listener) {
         lost.thenAcceptAsync(it -> Callbacks.tell(listener, it), session.executor());
+    }
+
+    /** As {@link #onLost}, on a thread of the client, which is never busy with something else. */
+    final void onNoticed(Consumer<Loss> listener) {
+        noticed.thenAcceptAsync(listener, session.threads());
     }
 
     /**
@@ -222,6 +237,7 @@ public abstract sealed class Held implements AutoCloseable
             return false;
         }
         loss = reported;
+        session.threads().execute(() -> noticed.complete(reported));
         session.executor().execute(() -> lost.complete(reported));
         return true;
     }

@@ -71,12 +71,12 @@ public final class Lockkeeper implements AutoCloseable {
         return this;
     }
 
-    /** The session; a new one if the end of the last was reported. */
+    /** The session; a new one if the last is over, also for those who just learn of that. */
     synchronized Session session() {
         if (isClosed) {
             throw new SessionEndedException("the client was closed");
         }
-        if (session == null || session.isOver()) {
+        if (session == null || session.hasEnded()) {
             session = sessions.get();
         }
         return session;

@@ -104,8 +104,8 @@ public final class LockkeeperBuilder {
     }
 
     /**
-     * Sends a bearer token with every call. It is called for each of them, on the executor, and may
-     * block.
+     * Sends a bearer token with every call. It is called for each of them, on a thread of the
+     * client, and may block.
      *
      * @param token returns the token
      * @return this builder
@@ -137,8 +137,10 @@ public final class LockkeeperBuilder {
     }
 
     /**
-     * Sets where listeners, futures and token callbacks run. By default they run on threads of the
-     * client, which end when they are idle. What the executor rejects runs on a thread of its own.
+     * Sets where listeners and futures run. By default they run on threads of the client, which end
+     * when they are idle. What the executor rejects runs on a thread of its own. While all threads
+     * of the executor are busy, its listeners learn of a loss late; {@link Held#isLost} and {@link
+     * LossWatch} do not depend on it, and neither do the session and its tokens.
      *
      * @param executor the executor; {@link Lockkeeper#close} does not shut it down
      * @return this builder
@@ -169,9 +171,10 @@ public final class LockkeeperBuilder {
         if (addresses.isEmpty()) {
             throw new MisconfiguredException("endpoints: must not be empty");
         }
-        ThreadPoolExecutor own = executor == null ? threads() : null;
-        Executor used = own == null ? new Callbacks(executor) : own;
-        Token credentials = token == null ? null : new Token(token, used);
+        ThreadPoolExecutor own = threads();
+        Executor used = executor == null ? own : new Callbacks(executor);
+        // The stream needs its token also while the user's threads are busy.
+        Token credentials = token == null ? null : new Token(token, own);
         Connector connector =
                 new Connector(
                         List.copyOf(addresses), tls, credentials, List.copyOf(interceptors));
@@ -179,9 +182,9 @@ public final class LockkeeperBuilder {
         OpenSession first = open.setSendsPings(true).build();
         SessionListener events = new SessionListener(listener);
         return new Lockkeeper(
-                () -> new Session(connector, first, used, events),
+                () -> new Session(connector, first, own, used, events),
                 new SessionlessLocks(new Calls(connector), used, first.getClientName()),
-                own == null ? () -> {} : own::shutdown);
+                own::shutdown);
     }
 
     /** Threads as they are needed, because a listener that blocks must not delay a loss. */

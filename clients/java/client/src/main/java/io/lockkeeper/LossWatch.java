@@ -2,13 +2,15 @@ package io.lockkeeper;
 
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
+import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
 /**
- * Reports the loss of a grant where an interface of another library has no place for it: it
- * counts, interrupts the thread that works under the lock, logs a warning and calls a listener. Close
- * it when the work is over, before the release: the thread is not interrupted after that.
+ * Reports the loss of a grant where an interface of another library has no place for it: it counts,
+ * interrupts the thread that works under the lock, logs a warning and calls a listener. Only the
+ * listener waits for a free thread of the client's executor. Close it when the work is over, before
+ * the release: the thread is not interrupted after that.
  */
 public final class LossWatch implements AutoCloseable {
 
@@ -36,11 +38,11 @@ public final class LossWatch implements AutoCloseable {
     public static LossWatch ofCurrentThread(
             Held grant, AtomicLong count, Consumer<Loss> listener) {
         LossWatch watch = new LossWatch(Thread.currentThread(), count, listener);
-        grant.onLost(watch::onLost);
+        grant.onNoticed(loss -> watch.onLost(loss, grant.session().executor()));
         return watch;
     }
 
-    private void onLost(Loss loss) {
+    private void onLost(Loss loss, Executor executor) {
         synchronized (this) {
             if (isOver) {
                 return;
@@ -50,7 +52,7 @@ public final class LossWatch implements AutoCloseable {
         }
         String name = worker.getName();
         LOGGER.log(Level.WARNING, () -> loss.name() + ": lost, so " + name + " is interrupted");
-        listener.accept(loss);
+        executor.execute(() -> Callbacks.tell(listener, loss));
     }
 
     @Override

@@ -85,6 +85,8 @@ public final class Observation implements AutoCloseable {
         } catch (MisconfiguredException unusable) {
             lastFailure = new Failure.Misconfigured(unusable.getMessage());
             ended.completeExceptionally(unusable);
+        } catch (SessionEndedException closed) {
+            ended.complete(null);
         }
         return this;
     }
@@ -112,13 +114,11 @@ public final class Observation implements AutoCloseable {
         return isNew ? new Failure.Unreachable(last.address.toString(), cause) : lastFailure;
     }
 
-    /** A stream has ended; {@code failure} is null if it did so without an error. */
     private void onStreamEnded(Failure failure) {
         attempts++;
         lastFailure = failure;
-        boolean isFinal = failure != null && failure.isFinal();
         boolean isNowhere = !hasBegun && attempts >= calls.addresses().size();
-        if (failure != null && !calls.isClosed() && (isFinal || isNowhere)) {
+        if (!calls.isClosed() && (failure.isFinal() || isNowhere)) {
             ended.completeExceptionally(Errors.of(failure));
             return;
         }
@@ -186,13 +186,18 @@ public final class Observation implements AutoCloseable {
         @Override
         public void onError(Throwable thrown) {
             isOver = true;
-            onStreamEnded(Errors.of(thrown, address.toString()));
+            Failure failure = Errors.of(thrown, address.toString());
+            if (failure instanceof Failure.Unreachable && !ended.isDone()) {
+                calls.drop(address, channel);
+            }
+            onStreamEnded(failure);
         }
 
+        /** A failure too, because a peer may end every stream at once. */
         @Override
         public void onCompleted() {
             isOver = true;
-            onStreamEnded(null);
+            onStreamEnded(new Failure.Unreachable(address.toString(), "it ended the stream"));
         }
     }
 }

@@ -12,6 +12,7 @@ import io.lockkeeper.v1.SessionResponse;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
@@ -33,7 +34,13 @@ final class Session {
     private static final AtomicLong NUMBERS = new AtomicLong();
 
     private final Connector connector;
+
+    /** Threads of the client, of which one is always free. */
+    private final Executor threads;
+
+    /** Runs what belongs to the user. */
     private final Executor executor;
+
     private final SessionMachine machine;
     private final SessionListener listener;
     private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
@@ -54,6 +61,9 @@ final class Session {
     /** A bug that has ended the thread; null if there is none. */
     private volatile Failure bug;
 
+    /** Whether the machine has ended; set before anyone learns of that. */
+    private volatile boolean hasEnded;
+
     /** Guarded by this: the end was reported, and events are handled by those who post them. */
     private boolean isOver;
 
@@ -63,8 +73,14 @@ final class Session {
         }
     }
 
-    Session(Connector connector, OpenSession open, Executor executor, SessionListener listener) {
+    Session(
+            Connector connector,
+            OpenSession open,
+            Executor threads,
+            Executor executor,
+            SessionListener listener) {
         this.connector = connector;
+        this.threads = threads;
         this.executor = executor;
         this.listener = listener;
         machine =
@@ -84,13 +100,17 @@ final class Session {
         return System.nanoTime() - ORIGIN;
     }
 
+    Executor threads() {
+        return threads;
+    }
+
     Executor executor() {
         return executor;
     }
 
-    /** Whether its end was reported. */
-    synchronized boolean isOver() {
-        return isOver;
+    /** Whether it is over, although its end may not have been reported to everyone yet. */
+    boolean hasEnded() {
+        return hasEnded || bug != null;
     }
 
     /** Waits until the session is open. */
@@ -238,7 +258,9 @@ final class Session {
         if (event instanceof Event.StreamEnded ended) {
             closeLink(ended.stream());
         }
-        machine.step(event, now()).forEach(this::execute);
+        List<Effect> effects = machine.step(event, now());
+        hasEnded = machine.isEnded();
+        effects.forEach(this::execute);
         if (event instanceof Event.Frame frame && link != null && link.is(frame.stream())) {
             link.onHandled();
         }

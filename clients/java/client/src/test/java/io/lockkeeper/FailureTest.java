@@ -267,6 +267,22 @@ final class FailureTest {
         }
     }
 
+    @Test
+    void whoHearsOfALossByTheEndOfASessionCanAcquireAnew() throws Exception {
+        // In the session's thread, before the end is reported to others.
+        LockkeeperBuilder builder = Lockkeeper.builder().executor(Runnable::run);
+        try (Coordinator coordinator = Coordinator.start();
+                Lockkeeper client = builder.endpoints(coordinator.url()).connect()) {
+            Grant grant = client.acquire("lost");
+            CompletableFuture<CompletableFuture<Grant>> next = new CompletableFuture<>();
+            AcquireOptions options = AcquireOptions.defaults();
+            grant.onLost(loss -> next.complete(client.acquireAsync("lost", options)));
+            coordinator.kill();
+            coordinator.restart();
+            next.get(30, TimeUnit.SECONDS).get(30, TimeUnit.SECONDS).close();
+        }
+    }
+
     /** Runs tasks on threads of their own, until it is told to reject them. */
     private static final class Moody implements Executor {
         private volatile boolean rejects;

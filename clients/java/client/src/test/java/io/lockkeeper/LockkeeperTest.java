@@ -39,6 +39,16 @@ final class LockkeeperTest extends WithCoordinator {
     }
 
     @Test
+    void aGrantIsNotValidAnyMoreOnceItsReleaseHasBegun() throws Exception {
+        Grant grant = client.acquire("released");
+        CompletableFuture<Void> released = grant.releaseAsync();
+        assertEquals(Duration.ZERO, grant.validFor());
+        assertFalse(grant.isLost());
+        soon(released);
+        assertEquals(Duration.ZERO, grant.validFor());
+    }
+
+    @Test
     void twoTasksOfOneClientExcludeEachOther() throws Exception {
         AtomicInteger inside = new AtomicInteger();
         AtomicInteger most = new AtomicInteger();

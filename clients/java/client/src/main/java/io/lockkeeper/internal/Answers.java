@@ -151,6 +151,20 @@ final class Answers {
         }
     }
 
+    /** The operation is of no use, because every coordinator with its limit ends the stream. */
+    void onTooLarge(Operation operation, Failure failure) {
+        switch (operation.purpose) {
+            case RELEASE -> grants.onReleased(operation.subject, failure);
+            case CALLER_RENEWAL -> machine.onCallerRenewed(operation.subject, failure);
+            case CALLER -> {
+                if (operation.isAwaited()) {
+                    outbox.add(new Effect.Failed(operation.id, failure));
+                }
+            }
+            case RENEWAL, LATE_RELEASE, CLEANUP -> {}
+        }
+    }
+
     private void onCallerRenewalFailed(
             Operation operation, Failure.Refused failure, long now) {
         Failure reported = failure;

@@ -6,6 +6,7 @@ import io.lockkeeper.v1.Grant;
 import io.lockkeeper.v1.SessionRequest;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 
 /** An operation without an answer. */
 final class Operation {
@@ -63,12 +64,27 @@ final class Operation {
     /** The frame to send now. */
     SessionRequest send(long now) {
         sentAt = now;
+        return frame(now);
+    }
+
+    private SessionRequest frame(long now) {
         SessionRequest frame = request;
         if (waitUntil != NEVER) {
             Duration left = Duration.ofNanos(Math.max(0, waitUntil - now));
             frame = Requests.withWaitLimit(frame, Protos.toProto(left));
         }
         return frame.toBuilder().setOpId(id).build();
+    }
+
+    /** Why no coordinator with this limit takes it; null if it fits. */
+    Failure tooLarge(long bytesMax, long now) {
+        long bytes = frame(now).getSerializedSize();
+        if (bytes <= bytesMax) {
+            return null;
+        }
+        String kind = request.getRequestCase().name().toLowerCase(Locale.ROOT);
+        String problem = kind + " has " + bytes + " bytes, the limit is " + bytesMax;
+        return new Failure.Misconfigured("request: " + problem);
     }
 
     boolean isSent() {

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
 import java.util.function.Predicate;
 
 /** The operations without an answer, sent or to be sent. */
@@ -21,12 +22,18 @@ final class Operations {
     /** The pause before an operation is sent again, if the coordinator names no other. */
     static final long RETRY_PAUSE = TimeUnit.MILLISECONDS.toNanos(200);
 
+    /** A coordinator with default settings ends the stream after a larger request. */
+    private static final long BYTES_MAX = 1024 * 1024;
+
     private final Map<Long, Operation> byId = new LinkedHashMap<>();
 
     /** When to send an operation again or, while there is no stream, when to end its wait. */
     private final Timers timers = new Timers();
 
     private final Outbox outbox;
+
+    /** The largest request that is sent. */
+    private long bytesMax = BYTES_MAX;
 
     Operations(Outbox outbox) {
         this.outbox = outbox;
@@ -53,6 +60,11 @@ final class Operations {
 
     /** Starts an operation of a caller. */
     void startForCaller(Operation operation, long now) {
+        Failure tooLarge = operation.tooLarge(bytesMax, now);
+        if (tooLarge != null) {
+            outbox.add(new Effect.Failed(operation.id, tooLarge));
+            return;
+        }
         start(operation, now);
         // A limit of 0 means to try, for which a new session is opened first.
         if (!outbox.isUp() && (outbox.isEstablished() || operation.waitUntil() > now)) {
@@ -113,8 +125,9 @@ final class Operations {
         if (operation == null) {
             return null;
         }
-        if (operation.acquires() && operation.isUncertain() && failure.isNotOwner()) {
-            // It had been granted and released since.
+        // Then it had been granted and released since.
+        boolean isReleased = operation.isUncertain() && failure.isNotOwner();
+        if (operation.acquires() && isReleased && !operation.isAbandoned()) {
             operation.startAnew(outbox.newRequestId());
             send(operation, now);
             return null;
@@ -137,6 +150,21 @@ final class Operations {
         for (Operation operation : byId.values()) {
             operation.onStreamEnded();
             limitWait(operation);
+        }
+    }
+
+    /**
+     * The coordinator has ended the stream because of a larger request, which would end the next.
+     * {@code end} receives what is larger, and why it fails.
+     */
+    void limitRequests(long limit, long now, BiConsumer<Operation, Failure> end) {
+        bytesMax = Math.min(limit, bytesMax);
+        for (Operation operation : List.copyOf(byId.values())) {
+            Failure tooLarge = operation.tooLarge(bytesMax, now);
+            if (tooLarge != null) {
+                take(operation.id);
+                end.accept(operation, tooLarge);
+            }
         }
     }
 

@@ -227,7 +227,15 @@ public final class SessionMachine {
             end("it was closed", null, now);
         } else {
             markBroken(cause(failure), now);
+            if (failure instanceof Failure.Refused it && it.reason().equals("MESSAGE_TOO_LARGE")) {
+                operations.limitRequests(bytesMax(it), now, answers::onTooLarge);
+            }
         }
+    }
+
+    private static long bytesMax(Failure.Refused tooLarge) {
+        String named = tooLarge.metadata().get("bytes_max");
+        return named == null ? Long.MAX_VALUE : Long.parseLong(named);
     }
 
     private static String cause(Failure failure) {
