@@ -8,11 +8,11 @@
 
 local lock, counter = KEYS[1], KEYS[2]
 local owner = ARGV[1]
-local request = {attempt = ARGV[2], expected = tonumber(ARGV[3])}
 
 -- An attempt that is known by neither its grant nor a record has no field but the owner's.
 local serial, record = tonumber(ARGV[6]), KEYS[7]
 local hold = sole_hold(lock, counter, owner, serial, record, not serial and not record)
+local request = {attempt = ARGV[2], expected = tonumber(ARGV[3]), serial = serial}
 local token = read_token(counter)
 if not hold or not token then
   return {4}

@@ -28,6 +28,9 @@ if record then
     return {5, tonumber(first[3])}
   end
 end
+if not number then
+  forget_kind(kind, 0)
+end
 if by > (number or 0) then
   return {0, number or 0}
 end

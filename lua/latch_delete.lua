@@ -16,6 +16,7 @@ local number = read_number(latch, kind, 'latch', leases, ARGV[3])
 if number == false then
   return {4}
 elseif not number then
+  forget_kind(kind, 0)
   return {0}
 end
 publish_to(publish, channel, '0')

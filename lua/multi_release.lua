@@ -97,7 +97,7 @@ for i, member in ipairs(members) do
     write(reply, i, 1, left, left, lease)
     reply[1] = 1
   else
-    write(reply, i, 0, hold.newer and 2 or hold.refused, 0, -2)
+    write(reply, i, 0, hold.count and 2 or hold.refused, 0, -2)
   end
   answers[i] = string.format('%d %.0f', reply[4 * i - 2], reply[4 * i - 1])
 end

@@ -53,10 +53,7 @@ local function repeated(answer)
   if not ends then
     return {2}
   end
-  -- Several attempts may now know of the grant, so no undo of one of them may remove it: it finds
-  -- no attempt's mark. PEXPIRE is first, because it works when memory is full.
-  redis.call('pexpire', record, retention)
-  redis.call('hset', record, 'attempt', '')
+  share_record(record, retention, ends - now)
   return {5, state.available or 0, state.total, ends - now, answer}
 end
 
@@ -71,6 +68,7 @@ if record then
 end
 
 if not state.available then
+  forget_kind(kind, state.taken + state.over)
   return {7}
 elseif #ids > state.total then
   return {8, state.total}

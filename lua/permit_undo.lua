@@ -20,14 +20,15 @@ if not state then
   return {4}
 end
 
-if record then
-  if redis.call('hget', record, 'attempt') ~= attempt then
-    return {0, 0}
-  end
+local known = record and redis.call('hget', record, 'attempt')
+if known and known ~= attempt then
+  return {0, 0}
+elseif known then
   redis.call('del', record)
 end
 
--- The ids belong to this attempt alone, so they identify everything to undo.
+-- The ids belong to this attempt alone, so they identify everything to undo, also when the record has
+-- ended before the lease.
 local ids = held_of(leases, split_ids(ARGV[2]), now)
 if #ids == 0 then
   return {0, 0}

@@ -2,7 +2,8 @@
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 prefix of the owner's hold keys, 4 our readers, 5 base of the
 --       hold keys of any owner, 6 channel, 7 record of the request (only with a request id)
--- ARGV: as of lock_release
+-- ARGV: 1 to 3 as of lock_release, 4 publish command; not there: PUBLISH, 5 retention of the record
+--       ms (only with a request id or a note), 6 '1' if the grant has a note (only then)
 -- Returns: as lock_release
 -- Publishes: 0 on the channel when the lock becomes free
 

@@ -2,9 +2,9 @@
 -- the others. A lease of 0 only makes the lock live as long as the hold again: a Redisson reader's
 -- watchdog cuts the lock's time to live to its own lease.
 --
--- KEYS: for each hold: lock, prefix of the owner's hold keys, our readers and, if counters are
---       named, fencing counter
--- ARGV: as of lock_renew
+-- KEYS: for each hold: lock, our readers and, if counters are named, fencing counter
+-- ARGV: as of lock_renew, then the prefix of the owner's hold keys of each hold. No key has that name,
+--       so a cluster would refuse it among KEYS for as long as it moves the slot.
 -- Returns: as lock_renew, but if counters are named five numbers for each hold:
 --           lease ms, hold count, token of the last writer, serial, noted  renewed
 --           -1, 0, 0, 0, 0                                                 the owner does not hold
@@ -14,8 +14,9 @@
 -- Publishes: nothing
 
 local counter_ttl, lease_of_all, call = tonumber(ARGV[1]), tonumber(ARGV[2]), redis.call
-local keys = counter_ttl and 4 or 3
+local keys = counter_ttl and 3 or 2
 local holds = #KEYS / keys
+local prefixes = lease_of_all and 2 + holds or 2 + 2 * holds
 local micros = now_micros()
 local reply, now = {micros}, math.floor(micros / 1000)
 
@@ -38,6 +39,8 @@ local function renew(lock, prefix, readers, owner, lease, text)
     call('pexpire', key, text)
   else
     lease, text, score = left, string.format('%.0f', left), nil
+    -- So that a full store does not refuse the next command, and with it the holds that come after.
+    call('pexpire', key, string.format('%.0f', math.max(left, 1)))
   end
   call('zadd', readers, score or string.format('%.0f', now + lease), owner)
   if call('pttl', lock) < lease then
@@ -52,14 +55,14 @@ end
 for i = 1, holds do
   local text, first = lease_of_all and ARGV[2] or ARGV[2 + holds + i], keys * (i - 1)
   local asked = lease_of_all or tonumber(text)
-  local lease, count, key = renew(KEYS[first + 1], KEYS[first + 2], KEYS[first + 3], ARGV[2 + i], asked, text)
+  local lease, count, key = renew(KEYS[first + 1], ARGV[prefixes + i], KEYS[first + 2], ARGV[2 + i], asked, text)
   if counter_ttl then
     local at = 5 * i - 3
     reply[at], reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = lease, 0, 0, 0, 0
     if count then
-      reply[at + 1], reply[at + 2] = tonumber(count), kept_token(KEYS[first + 4], counter_ttl)
+      reply[at + 1], reply[at + 2] = tonumber(count), kept_token(KEYS[first + 3], counter_ttl)
       reply[at + 3] = tonumber(call('get', key) or nil) or 0
-      reply[at + 4] = extend_note(note_key(KEYS[first + 4], ARGV[2 + i]), lease)
+      reply[at + 4] = extend_note(note_key(KEYS[first + 3], ARGV[2 + i]), lease)
     end
   elseif lease ~= asked then
     reply[#reply + 1], reply[#reply + 2] = i, lease

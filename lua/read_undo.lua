@@ -7,7 +7,7 @@
 -- Publishes: as read_release
 
 local owner = ARGV[1]
-local request = {attempt = ARGV[2], expected = tonumber(ARGV[3])}
+local request = {attempt = ARGV[2], expected = tonumber(ARGV[3]), serial = tonumber(ARGV[6])}
 
 local hold = own_read_hold(KEYS, owner, tonumber(ARGV[6]))
 if not hold then

@@ -2,12 +2,12 @@
 -- never ran.
 --
 -- KEYS: as of write_release
--- ARGV: 1 to 6 as of lock_undo
+-- ARGV: as of lock_undo
 -- Returns: as lock_undo
 -- Publishes: as write_release
 
 local lock, owner = KEYS[1], ARGV[1]
-local request = {attempt = ARGV[2], expected = tonumber(ARGV[3])}
+local request = {attempt = ARGV[2], expected = tonumber(ARGV[3]), serial = tonumber(ARGV[6])}
 
 local hold = write_hold(lock, KEYS[2], owner, tonumber(ARGV[6]))
 local token = read_token(KEYS[2])
@@ -15,6 +15,6 @@ if not hold or not token then
   return {4}
 end
 hold.serial = token
-return undo(KEYS[4], request, hold, function()
-  return drop_write_hold(lock, KEYS[2], owner, hold.count, hold.left, KEYS[3], ARGV[4], ARGV[5])
+return undo(KEYS[3], request, hold, function()
+  return drop_write_hold(lock, KEYS[2], owner, hold.count, hold.left, ARGV[7], ARGV[4], ARGV[5])
 end)

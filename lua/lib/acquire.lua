@@ -38,11 +38,7 @@ local function repeated(record, request, token, seen)
   elseif not seen.count or tonumber(first[3]) ~= seen.serial then
     return {2}
   end
-  -- Several attempts may now know of the grant, so no undo of one of them may remove it: it finds
-  -- no attempt's mark and leaves the grant alone. PEXPIRE is first, because it works when memory is
-  -- full.
-  redis.call('pexpire', record, request.retention)
-  redis.call('hset', record, 'attempt', '')
+  share_record(record, request.retention, seen.left)
   return {5, seen.count, token, seen.left, seen.serial}
 end
 

@@ -12,17 +12,15 @@
 local function drop_hold(lock, counter, hold, ttl, wake, undoes)
   local owner = hold.field
   if hold.count <= 1 then
-    local least = not undoes and hold.least
-    if least and least > now_millis() then
-      -- The waiters learn the time that is left.
-      wake()
-      redis.call('pexpire', lock, string.format('%.0f', least - now_millis()))
-      redis.call('hdel', lock, owner, delay_mark(owner))
-      redis.pcall('unlink', note_key(counter))
-      return 0
-    end
+    local kept = not undoes and hold.least and hold.least - now_millis() or 0
     wake()
-    redis.call('del', lock)
+    if kept > 0 then
+      -- The waiters learn the time that is left.
+      redis.call('pexpire', lock, string.format('%.0f', kept))
+      redis.call('hdel', lock, owner, delay_mark(owner))
+    else
+      redis.call('del', lock)
+    end
     redis.pcall('unlink', note_key(counter))
     return 0
   end

@@ -28,3 +28,10 @@ local function mark_kind(kind, is, ttl)
     redis.call('set', kind, is, 'px', ttl)
   end
 end
+
+-- Removes the record of a number that another program has deleted. `permits`: those that are taken.
+local function forget_kind(kind, permits)
+  if permits == 0 then
+    redis.call('unlink', kind)
+  end
+end

@@ -35,7 +35,7 @@ local function repeated_all(record, call, locks, retention, record_refusal, memb
   if which then
     return record_refusal and {0, tonumber(which), tonumber(remaining)} or {3}
   end
-  local reply, at = {5}, 0
+  local reply, at, longest = {5}, 0, 0
   for serial in string.gmatch(first[4], '%d+') do
     at = at + 1
     local member = members[at]
@@ -44,8 +44,8 @@ local function repeated_all(record, call, locks, retention, record_refusal, memb
     end
     reply[4 * at - 2], reply[4 * at - 1] = member.seen.count, member.token
     reply[4 * at], reply[4 * at + 1] = member.seen.left, member.seen.serial
+    longest = math.max(longest, member.seen.left)
   end
-  redis.call('pexpire', record, retention)
-  redis.call('hset', record, 'attempt', '')
+  share_record(record, retention, longest)
   return reply
 end

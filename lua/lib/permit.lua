@@ -31,10 +31,6 @@ local function split_ids(text)
   return ids
 end
 
-local function now_millis()
-  return math.floor(now_micros() / 1000)
-end
-
 -- Returns the earliest end of the leases of an owner's permits. Otherwise nil and a reason: 1
 -- another owner holds one of them, 2 its lease has ended. At most CHUNK ids.
 local function held_until(leases, owners, ids, owner, now)

@@ -15,7 +15,9 @@ local function is_dead(q, head, now)
     return true
   end
   if not deadline or deadline <= now or (listeners == 0 and deadline > now + q.patience) then
-    redis.call('zadd', q.deadlines, string.format('%.0f', now + q.patience), head)
+    -- PCALL, because a release wakes before it writes, and a store that is out of memory would refuse
+    -- both.
+    redis.pcall('zadd', q.deadlines, string.format('%.0f', now + q.patience), head)
   end
   return false
 end

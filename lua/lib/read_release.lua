@@ -24,6 +24,23 @@ local function own_read_hold(keys, owner, serial)
   return hold
 end
 
+-- Whether every reader is one of ours, as far as that can be told. (Their numbers do not tell: ours
+-- may be listed after their ends.)
+local function are_ours(lock, readers)
+  local page, owners = redis.call('hscan', lock, '0', 'count', LOOKED_AT_MAX), {}
+  for i = 1, #page[2], 2 do
+    if page[2][i] ~= 'mode' then
+      owners[#owners + 1] = page[2][i]
+    end
+  end
+  for _, ends in ipairs(redis.call('zmscore', readers, unpack(owners))) do
+    if not ends then
+      return false
+    end
+  end
+  return page[1] == '0'
+end
+
 -- Removes one hold; the last reader frees the lock. Remaining holds get `lease`. Returns the number
 -- of holds left and their lease. Writes that a full store refuses come after those that it allows.
 -- `work`: what may be looked at.
@@ -56,7 +73,10 @@ local function drop_read_hold(keys, owner, hold, lease, publish, message, now, w
   if not longest then
     publish_to(publish, channel, message)
     redis.call('unlink', lock, readers)
-  elseif not unsure and redis.call('hlen', lock) - 1 == redis.call('zcard', readers) then
+  elseif
+    not unsure and redis.call('pttl', lock) > longest and redis.call('hlen', lock) <= LOOKED_AT_MAX
+    and are_ours(lock, readers)
+  then
     -- None of the readers belongs to another program, so the lock need not outlive ours.
     redis.call('pexpire', lock, string.format('%.0f', longest))
   end

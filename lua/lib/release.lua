@@ -36,15 +36,13 @@ local function release(record, request, hold, drop)
   return {1, left, lease}
 end
 
--- record: key or nil; request: attempt, expected (the owner's holds without the attempt, used if
--- there is no record)
+-- record: key or nil; request: attempt, expected (the owner's holds without the attempt; nil if that
+-- is not known, then there is a record), serial (of the grant that it got or would add a hold to; nil
+-- if that is not known)
 local function undo(record, request, hold, drop)
   local count = hold.count or 0
-  if record then
-    local first = redis.call('hmget', record, 'attempt', 'answer')
-    if first[1] ~= request.attempt then
-      return {0, count}
-    end
+  local first = record and redis.call('hmget', record, 'attempt', 'answer') or {}
+  if first[1] and first[1] == request.attempt then
     -- Whatever has become of the grant: the next attempt with the id would get its answer.
     redis.call('del', record)
     -- An attempt that was refused, or whose grant has ended, has no share in what the owner may
@@ -53,8 +51,15 @@ local function undo(record, request, hold, drop)
       return {0, count}
     end
     return {1, (drop(hold))}
-  elseif hold.newer then
+  elseif hold.newer or first[1] then
     return {0, count}
+  elseif record then
+    -- The record may have ended before the grant. That is the attempt's if it began with it; of
+    -- other holds nothing tells whether the attempt ran.
+    if count == 0 or request.expected ~= 0 or not request.serial then
+      return {0, count}
+    end
+    return {1, (drop(hold))}
   end
   local undone = 0
   while count > request.expected do

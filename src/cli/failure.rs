@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use lockkeeper_client::{Error, why_broken};
+use nix::sys::signal::Signal;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
@@ -49,6 +50,30 @@ impl Failure {
             reason: String::new(),
             message: message.into(),
         }
+    }
+
+    /// Whether the coordinator refuses new waits because it is about to end, or ends connections
+    /// that are too old. Another one goes on, or the same after its restart.
+    pub(crate) fn is_going_away(&self) -> bool {
+        ["DRAINING", "CONNECTION_AGE_MAX"].contains(&self.reason.as_str())
+    }
+
+    /// Whether a coordinator that answered before may just be away. A refusal has another reason.
+    pub(crate) fn may_pass(&self) -> bool {
+        ["UNAVAILABLE", "UNKNOWN", "CANCELLED"].contains(&self.reason.as_str())
+    }
+
+    /// The same of a request that grants something: the same request finds out an outcome that is
+    /// not known.
+    #[must_use]
+    pub(crate) fn of_request(mut self, owner: &str, request_id: &str) -> Self {
+        if self.exit == exit::OUTCOME_UNKNOWN {
+            let _ = write!(self.message, "; retry with --request-id {request_id}");
+            if !owner.is_empty() {
+                let _ = write!(self.message, " --owner {owner}");
+            }
+        }
+        self
     }
 
     /// The failure for scripts.
@@ -129,7 +154,12 @@ impl Failure {
 }
 
 impl From<std::io::Error> for Failure {
+    /// A reader that has read enough closes the pipe: then the command ends like `cat`, without a
+    /// message.
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::local(exit::by_signal(Signal::SIGPIPE as i32), "");
+        }
         Self::local(exit::INTERNAL, error.to_string())
     }
 }
@@ -141,6 +171,9 @@ fn hint(reason: &str) -> Option<&'static str> {
             "`lockkeeper list --prefix NAME` shows its kind; `run --permits NUMBER` is for \
              semaphores",
         ),
+        "UNAUTHENTICATED" => {
+            Some("--token-file or LOCKKEEPER_TOKEN_FILE names the file with the bearer token")
+        }
         "SEMAPHORE_NOT_FOUND" => Some("`lockkeeper semaphore set NAME PERMITS` creates it"),
         _ => None,
     }
@@ -231,6 +264,32 @@ mod tests {
             assert_eq!(exit(Effect::Changes), exit::OUTCOME_UNKNOWN);
             assert_eq!(exit(Effect::Reads), exit::UNAVAILABLE);
         }
+    }
+
+    #[test]
+    fn a_closed_pipe_ends_a_command_like_cat() {
+        let failure = Failure::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        assert_eq!((failure.exit, failure.message.as_str()), (141, ""));
+        let failure = Failure::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
+        assert_eq!(failure.exit, exit::INTERNAL);
+    }
+
+    #[test]
+    fn an_unknown_outcome_comes_with_what_a_retry_needs() {
+        let lost = || Failure::from_status(&Status::unavailable("reset"), Effect::Changes);
+        let message = lost().of_request("me", "r-1").message;
+        assert_eq!(
+            message,
+            "UNAVAILABLE: reset; retry with --request-id r-1 --owner me"
+        );
+        assert!(
+            lost()
+                .of_request("", "r-1")
+                .message
+                .ends_with("--request-id r-1")
+        );
+        let refused = Failure::from_status(&status(Code::InvalidArgument, "X"), Effect::Changes);
+        assert_eq!(refused.clone().of_request("me", "r-1"), refused);
     }
 
     #[test]

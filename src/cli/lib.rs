@@ -60,6 +60,8 @@ pub async fn execute(
 pub fn ended(ended: Result<u8, failure::Failure>, format: output::Format) -> ExitCode {
     let code = ended.unwrap_or_else(|failure| {
         match format {
+            // The reader of stdout has read enough.
+            _ if failure.message.is_empty() => {}
             output::Format::Text => output::say(&failure.message),
             output::Format::Json => output::say_json(&failure.to_json()),
         }

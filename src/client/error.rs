@@ -106,6 +106,14 @@ impl Error {
         self.status()?.get_details_retry_info()?.retry_delay
     }
 
+    /// The limit, if a message was too large.
+    pub(crate) fn message_bytes_max(&self) -> Option<usize> {
+        let info = self.status()?.get_details_error_info()?;
+        let max = info.metadata.get("bytes_max")?;
+        let is_too_large = info.reason == "MESSAGE_TOO_LARGE";
+        max.parse().ok().filter(|_| is_too_large)
+    }
+
     /// The failure of an operation on a session's stream.
     pub(crate) fn from_frame(frame: &tonic_types::Status) -> Self {
         status_of(frame).into()

@@ -16,7 +16,8 @@ pub(crate) enum Holding {
     Permits(PermitGrant),
 }
 
-/// Identifies a grant in the messages of one session.
+/// Identifies a grant in the messages of one session. A lock of one owner has one key for all
+/// modes but those of a read/write lock: the coordinator counts its holds together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GrantKey {
     Lock {
@@ -152,7 +153,7 @@ impl GrantKey {
         Self::Lock {
             name: name.to_owned(),
             owner: owner.to_owned(),
-            mode: effective_mode(mode),
+            mode: key_mode(mode),
         }
     }
 }
@@ -203,5 +204,14 @@ pub(crate) fn effective_mode(mode: i32) -> i32 {
         LockMode::Exclusive.into()
     } else {
         mode
+    }
+}
+
+/// The mode in a key. A fair hold and an exclusive one of the same owner are one grant.
+fn key_mode(mode: i32) -> i32 {
+    if mode == LockMode::Fair as i32 {
+        LockMode::Exclusive.into()
+    } else {
+        effective_mode(mode)
     }
 }

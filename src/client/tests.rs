@@ -372,3 +372,21 @@ async fn what_the_user_asks_and_is_told_is_by_the_clock_of_tokio() {
         .collect();
     assert_eq!(waits, [WAIT.try_into().unwrap()]);
 }
+
+/// Without its task nothing renews what is held, and nothing else would say so.
+#[test]
+fn guards_learn_that_the_runtime_is_gone() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().unwrap()
+    };
+    let (gone, left) = (runtime(), runtime());
+    let (_session, guard, _) = gone.block_on(sleeper(&Coordinators::default()));
+    drop(gone);
+    assert!(guard.lost().is_cancelled());
+    assert!(guard.valid_until() <= Instant::now());
+    let loss = guard.loss().unwrap().to_string();
+    assert!(loss.contains("its runtime was shut down"), "{loss}");
+    let released = left.block_on(guard.release()).unwrap_err();
+    assert!(released.is_lost(), "{released}");
+}

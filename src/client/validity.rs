@@ -42,8 +42,8 @@ pub(crate) struct Loss {
     pub(crate) reason: LostReason,
     /// For people; may be empty.
     pub(crate) detail: String,
-    /// From when on others may hold what was released by force; otherwise `None`.
-    pub(crate) open_from: Option<Instant>,
+    /// From when on others may hold it: later than the loss if that has a grace period.
+    pub(crate) open_from: Instant,
 }
 
 // === impl Validity ===
@@ -96,8 +96,7 @@ impl Validity {
     pub(crate) fn lose(&self, loss: Loss) {
         let mut state = self.state.lock();
         if state.loss.is_none() {
-            let until = state.valid_until;
-            state.valid_until = loss.open_from.map_or(until, |from| from.min(until));
+            state.valid_until = state.valid_until.min(loss.open_from);
             state.loss = Some(loss);
         }
     }
@@ -116,11 +115,12 @@ impl YieldRequest {
 // === impl Loss ===
 
 impl Loss {
-    pub(crate) fn new(reason: LostReason) -> Self {
+    /// A loss that leaves no time: others may hold it at once.
+    pub(crate) fn new(reason: LostReason, now: Instant) -> Self {
         Self {
             reason,
             detail: String::new(),
-            open_from: None,
+            open_from: now,
         }
     }
 
@@ -130,5 +130,14 @@ impl Loss {
             reason: self.reason,
             detail: self.detail,
         }
+    }
+}
+
+/// The error of a loss that was not reported.
+pub(crate) fn unheard(name: &str) -> Error {
+    Error::Lost {
+        name: name.to_owned(),
+        reason: LostReason::Expired,
+        detail: String::new(),
     }
 }

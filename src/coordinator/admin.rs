@@ -16,7 +16,7 @@ use crate::{
         describe::{holder_seen, look},
         outcome::{Description, HolderSeen},
     },
-    loss::closed_until,
+    loss::{FORCED_HOLDERS, closed_until},
     semaphore::{self, outcome::SemaphoreDescription},
     session::seen::SessionSeen,
     types::{Invalid, LockName, LostReason, over},
@@ -41,9 +41,6 @@ const LISTED_HOLDERS: u32 = 10;
 
 /// Permits per semaphore whose owners a list counts.
 const LISTED_PERMITS: u32 = 1000;
-
-/// Holders that a forced release returns.
-const FORCED_HOLDERS: u32 = 100;
 
 /// Maximum bytes of a reason.
 const REASON_BYTES_MAX: usize = 256;

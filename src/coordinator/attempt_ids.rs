@@ -34,6 +34,11 @@ impl Attempts {
         (serial % MAX_SERIAL).max(1)
     }
 
+    /// Whether this coordinator has issued it.
+    pub(crate) fn is_own(&self, id: &str) -> bool {
+        id.starts_with(&self.prefix)
+    }
+
     pub(crate) fn next(&self) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         [&self.prefix, itoa::Buffer::new().format(number)].concat()
@@ -55,7 +60,12 @@ mod tests {
             for _ in 0..100 {
                 let before = attempts.fresh_serial();
                 assert!((1..MAX_SERIAL).contains(&before));
-                assert!(ids.insert(attempts.next()));
+                let id = attempts.next();
+                assert_eq!(
+                    [&here, &there].map(|it| it.is_own(&id)),
+                    [&here, &there].map(|it| std::ptr::eq(it, attempts))
+                );
+                assert!(ids.insert(id));
             }
             assert_ne!(attempts.fresh_serial(), first);
         }

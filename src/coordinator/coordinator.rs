@@ -16,12 +16,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     attempt_ids::Attempts,
     config::Config,
-    core::{Core, RELEASES_MAX, RESUMES_MAX, YIELDS_MAX},
+    core::{Core, RELEASES_MAX, RESUMES_MAX},
     events::Events,
     follow::followed::Follows,
     looks::Looks,
     metrics::families::{Metrics, Shared},
     owner_lock::OwnerLocks,
+    refusing::Refusing,
     repeat::LATE_UNDOS_MAX,
     session::{registry::Sessions, session::Deadlines},
     session_secrets::SessionSecrets,
@@ -29,6 +30,7 @@ use crate::{
     types::Limits,
     waiters::{self, queue::Waiters},
     watchdog, why,
+    yield_room::YieldRoom,
 };
 
 /// A lock coordinator on one store. Cheap to clone.
@@ -89,10 +91,11 @@ impl Coordinator {
             scripts,
             sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
             holders_channel: keys::holders_channel(&config.limits.key_prefix),
-            yields: Arc::new(Semaphore::new(YIELDS_MAX)),
+            yields: YieldRoom::default(),
             resumes: Semaphore::new(RESUMES_MAX),
             releases: Arc::new(Semaphore::new(RELEASES_MAX)),
             ends: Semaphore::new(RELEASES_MAX),
+            refusing: Refusing::default(),
             late_undos: Semaphore::new(LATE_UNDOS_MAX),
             config,
             started: Instant::now(),
@@ -127,23 +130,6 @@ impl Coordinator {
     /// The default lease.
     pub fn default_lease(&self) -> Duration {
         self.core.config.lease
-    }
-
-    /// Checks that the store answers and takes writes: it has memory left, and it may write to its
-    /// disk. An error says in short why not.
-    pub async fn ready(&self) -> Result<(), &'static str> {
-        let silent = |_| "the store does not answer";
-        self.probe().await.map_err(silent)?;
-        let prefix = &self.core.config.limits.key_prefix;
-        let writes = self.core.scripts.takes_writes(prefix).await;
-        writes.map_err(|error| match error {
-            CallError::OutOfMemory => "the store is out of memory",
-            CallError::Unavailable(why) if why.starts_with("MISCONF") => {
-                "the store refuses writes: it cannot write to its disk (MISCONF)"
-            }
-            error if error.is_transient() => "the store does not answer",
-            _ => "the store refuses writes",
-        })
     }
 
     /// Checks that the store answers.

@@ -21,6 +21,7 @@ use crate::{
     looks::Looks,
     metrics::families::Shared,
     owner_lock::{OwnerLock, OwnerLocks},
+    refusing::Refusing,
     session::{
         registry::Sessions,
         session::{Deadlines, Session},
@@ -29,10 +30,8 @@ use crate::{
     types::{Grant, GrantKey, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
     why::Board,
+    yield_room::YieldRoom,
 };
-
-/// Requests to yield of one coordinator that stand at the same time.
-pub(crate) const YIELDS_MAX: usize = 1000;
 
 /// Sessions that are resumed at the same time. When a coordinator ends, all its sessions come to
 /// the others at once; more calls than this would only wait for each other, until all are too late.
@@ -67,7 +66,7 @@ pub(crate) struct Core {
     /// The channel of messages to the coordinators of holders.
     pub(crate) holders_channel: String,
     /// Room for requests to yield.
-    pub(crate) yields: Arc<Semaphore>,
+    pub(crate) yields: YieldRoom,
     /// Room for resumes, first come, first served.
     pub(crate) resumes: Semaphore,
     /// Room for releases of sessions that end, in turns.
@@ -76,6 +75,8 @@ pub(crate) struct Core {
     pub(crate) ends: Semaphore,
     /// Room for undoes after the lease of their attempt.
     pub(crate) late_undos: Semaphore,
+    /// Servers of the store that take no writes.
+    pub(crate) refusing: Refusing,
 }
 
 // === impl Core ===

@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     admin::Reason,
@@ -16,6 +16,10 @@ use crate::{
 /// How long a call may keep its turn. One that a store does not answer must not keep those of
 /// other stores waiting.
 const TURN_MAX: Duration = Duration::from_secs(1);
+
+/// How long the end of a session waits until the store remembers it. After that it is remembered in
+/// the background.
+const REMEMBERED_WITHIN: Duration = Duration::from_millis(100);
 
 /// Which sessions an operator means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,14 @@ impl Core {
     pub(crate) async fn end(self: &Arc<Self>, session: &Arc<Session>) {
         if let Some(grants) = session.end(&self.deadlines) {
             self.ended(session, grants).await;
+            // It no longer relies on these either.
+            let closed = std::mem::take(&mut session.state.lock().closed);
+            for (grant, until) in &closed {
+                if let Some(grant) = grant.lock().filter(|_| *until > Instant::now()) {
+                    self.acknowledge_forced(&grant.name, grant.mode, &grant.owner)
+                        .await;
+                }
+            }
         }
     }
 
@@ -96,13 +108,9 @@ impl Core {
     async fn ended(self: &Arc<Self>, session: &Arc<Session>, grants: Vec<Holding>) {
         self.sessions.remove(session);
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
-        let (whose, digest) = (self.group_of(session), session.id.digest());
-        let retention = self.config.resume_max;
-        let end = || self.scripts.end_session(&whose, &digest, retention);
-        let remember = async {
-            let turn = self.ends.acquire().await;
-            in_turn(turn, self.until_answered(session.lease, end)).await;
-        };
+        let (core, ended) = (Arc::clone(self), Arc::clone(session));
+        let remembered = async move { core.remember_end(&ended).await };
+        let remembered = self.tasks.spawn("remember_end", remembered);
         // A session waits for one turn at a time, so that one with many grants leaves turns to
         // others.
         let turns = stream::iter(grants).then(|grant| {
@@ -114,7 +122,18 @@ impl Core {
             async move { in_turn(turn, core.release_all(&grant)).await }
         });
         let releases = releases.buffer_unordered(RELEASES_MAX);
-        futures::join!(remember, releases.collect::<()>());
+        // The record may be where the store does not answer, though all that was held is elsewhere.
+        let remembered = timeout(REMEMBERED_WITHIN, remembered);
+        let _ = futures::join!(remembered, releases.collect::<()>());
+    }
+
+    /// Has the store remember that a session has ended.
+    async fn remember_end(&self, session: &Session) {
+        let (whose, digest) = (self.group_of(session), session.id.digest());
+        let retention = self.config.resume_max;
+        let end = || self.scripts.end_session(&whose, &digest, retention);
+        let turn = self.ends.acquire().await;
+        in_turn(turn, self.until_answered(session.lease, end)).await;
     }
 
     /// What the store remembers the ends of an identity's sessions under.
@@ -144,5 +163,37 @@ impl Session {
         let state = self.state.lock();
         let names: Vec<_> = state.grants.keys().map(|key| key.name.clone()).collect();
         (state.waits == 0 && !names.is_empty()).then_some(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_store::script::Mode;
+
+    use super::*;
+    use crate::testing::{
+        Fault, MILLI, SECOND, acquire, config, granted, holders, in_session, open, start_faulty,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_close_waits_for_releases_and_not_for_long_for_the_record_of_the_end() {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let opened = open(&coordinator);
+        let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+        granted(&coordinator, &request).await.take().unwrap();
+        faults.next("session_end", Fault::Unavailable);
+        faults.next("session_end", Fault::AnswerTakes(SECOND * 5));
+        let begun = Instant::now();
+        opened.stream.close().await;
+        assert!(begun.elapsed() <= REMEMBERED_WITHIN + MILLI);
+        assert_eq!(holders(&coordinator.core, "a").await.len(), 0);
+        tokio::time::sleep(SECOND * 6).await;
+        let session = &opened.stream.session;
+        let (core, digest) = (&coordinator.core, session.id.digest());
+        let group = core.group_of(session);
+        assert_eq!(
+            core.scripts.has_session_ended(&group, &digest).await,
+            Ok(true)
+        );
     }
 }

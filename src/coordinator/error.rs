@@ -1,6 +1,8 @@
 //! Errors of operations. Expected outcomes (a failed try, a wait that timed out) are values, not
 //! errors.
 
+use std::sync::Arc;
+
 use lockkeeper_access::{QuotaReached, Right};
 use lockkeeper_store::script::{CallError, Ownership, StoreLimit};
 
@@ -16,6 +18,8 @@ pub enum Limit {
     WaitersPerLock,
     /// Waits in total.
     Waiters,
+    /// Requests to yield that stand, in total or of one identity.
+    Yields,
     /// Waits of one session.
     WaitsPerSession,
     /// Sessions.
@@ -54,6 +58,12 @@ pub enum Error {
     /// The session was closed, or an operator has ended it.
     #[error("the session has ended: it cannot be resumed")]
     SessionEnded,
+    /// An operator has ended the session, for this reason.
+    #[error("the session was ended: {0}")]
+    SessionEndedByForce(Arc<str>),
+    /// The session was resumed at another coordinator.
+    #[error("the session was resumed on another stream")]
+    SessionSuperseded,
     /// A bound would be exceeded.
     #[error("the limit {} is reached", .0.name())]
     LimitReached(Limit),
@@ -146,6 +156,7 @@ impl Limit {
         match self {
             Self::WaitersPerLock => "waiters_per_lock_max",
             Self::Waiters => "waiters_max",
+            Self::Yields => "yields_max",
             Self::WaitsPerSession => "waits_per_session_max",
             Self::Sessions => "sessions_max",
             Self::GrantsPerSession => "grants_per_session_max",

@@ -40,14 +40,18 @@ mod metrics;
 #[cfg(feature = "modelling")]
 #[doc(hidden)]
 pub mod modelling;
+mod moved;
 mod multi;
 mod operation;
 mod owner_lock;
 mod progress;
+mod readiness;
 mod recent;
+mod refusing;
 mod repeat;
 mod reply;
 mod resume;
+mod resume_check;
 mod resume_token;
 mod rights;
 mod semaphore;
@@ -64,6 +68,7 @@ mod waiters;
 mod watch;
 mod watchdog;
 mod why;
+mod yield_room;
 mod yields;
 
 pub use lockkeeper_store::script::{
@@ -108,7 +113,7 @@ pub use self::{
     operation::Operation,
     recent::{Recent, Recorded},
     reply::{Answered, AnswersTo, Reply},
-    resume::{Resumed, ResumedGrant, ResumedPermits},
+    resume_check::{Resumed, ResumedGrant, ResumedPermits},
     semaphore::{
         attempt::PermitDelivery,
         outcome::{

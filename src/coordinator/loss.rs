@@ -14,6 +14,9 @@ use crate::{
     watchdog,
 };
 
+/// Holders that a forced release returns.
+pub(crate) const FORCED_HOLDERS: u32 = 100;
+
 // === impl Core ===
 
 impl Core {
@@ -82,7 +85,14 @@ impl Core {
         holders: &[HolderSeen],
         lost: &LostReason,
     ) {
-        for session in self.sessions.all() {
+        let sessions = if holders.len() < FORCED_HOLDERS as usize {
+            let named = holders.iter().map(|it| self.session_of(&it.owner));
+            named.filter_map(|session| session.ok().flatten()).collect()
+        } else {
+            // The store may not have named all holders.
+            self.sessions.all()
+        };
+        for session in sessions {
             session.lose_forced(&self.deadlines, name, token, lost);
         }
         self.tell_coordinators(name, token, holders, lost).await;

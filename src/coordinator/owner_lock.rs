@@ -108,7 +108,12 @@ impl OwnerLocks {
             }
             Entry::Occupied(mut taken) => {
                 let (sender, turn) = oneshot::channel();
-                taken.get_mut().push_back(sender);
+                let queue = taken.get_mut();
+                // An undo may take long, and its owner may try and give up all the time.
+                while queue.back().is_some_and(oneshot::Sender::is_closed) {
+                    queue.pop_back();
+                }
+                queue.push_back(sender);
                 Err(turn)
             }
         }
@@ -175,6 +180,22 @@ mod tests {
         assert!(owner_locks.take(&name, &owner).now_or_never().is_none());
         drop(second);
         assert!(owner_locks.taken.is_empty());
+    }
+
+    #[test]
+    fn those_who_give_up_take_no_room() {
+        let owner_locks = OwnerLocks::new();
+        let name = LockName::parse("a", &limits()).unwrap();
+        let owner = Owner::sessionless("o", &limits()).unwrap();
+        let _first = owner_locks.take(&name, &owner).now_or_never().unwrap();
+        let mut stays = Box::pin(owner_locks.take(&name, &owner));
+        assert!(stays.as_mut().now_or_never().is_none());
+        for _ in 0..9 {
+            let gives_up = owner_locks.take(&name, &owner).now_or_never();
+            assert!(gives_up.is_none());
+        }
+        let key = (name.clone(), owner.shared_field());
+        assert!(owner_locks.taken.get(&key).unwrap().len() <= 2);
     }
 
     #[test]

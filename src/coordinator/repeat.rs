@@ -28,20 +28,20 @@ pub(crate) fn expect_valid(safe_until: Instant) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the call of an undo. `only_while`: a session that may have taken the same lock elsewhere
-/// since, if the store would not tell that hold from this one. The undo pauses while that session
-/// has no stream here, and is given up when it ends here: then the lease ends the hold.
+/// Makes the call of an undo. `only_while`: a session that may have taken the same lock since,
+/// after a resume, if the store would not tell that hold from this one. The undo is given up when
+/// that session has no stream here: a resume then waits for the owner lock of the undo, and
+/// confirms what the store has. Without a resume, the lease ends the hold.
 pub(crate) async fn undo_while(
     only_while: Option<&Session>,
     undo: impl Future<Output = Result<bool, CallError>>,
 ) -> Result<bool, CallError> {
     // A session that releases its locks when its stream breaks is resumed nowhere else.
     let may_move = only_while.filter(|it| it.on_disconnect == OnDisconnect::Keep);
-    match may_move.map_or(Ok(()), Session::expect_live) {
-        Ok(()) => undo.await,
-        Err(Error::SessionDetached) => Err(CallError::Unavailable("detached".to_owned())),
-        Err(_) => Ok(false),
+    if may_move.is_some_and(|session| session.expect_live().is_err()) {
+        return Ok(false);
     }
+    undo.await
 }
 
 // === impl Core ===
@@ -112,11 +112,7 @@ impl Core {
                 Ok(answer) => return Some(answer),
                 Err(error) => error,
             };
-            let transient = matches!(
-                error,
-                CallError::Unavailable(_) | CallError::OutcomeUnknown(_)
-            );
-            if !transient || Instant::now() + pause > give_up {
+            if !error.is_transient() || Instant::now() + pause > give_up {
                 tracing::debug!(%error, "left to its lease");
                 return None;
             }

@@ -1,77 +1,28 @@
 //! Resumes a session: the grants that its client names are checked in the store.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use lockkeeper_access::Account;
-use lockkeeper_store::script::{
-    CallError, Mode, Moved, Note, Ownership, PermitId, PermitRenewal, Renewal,
-};
-use tokio::{
-    sync::SemaphorePermit,
-    time::{Instant, timeout},
-};
+use lockkeeper_access::{Account, Identity};
+use lockkeeper_store::script::{CallError, PermitId};
+use tokio::{sync::SemaphorePermit, time::timeout};
 
 use crate::{
     coordinator::Coordinator,
     core::Core,
     error::{Error, Limit},
-    lock::describe::LISTED_MAX,
     owner_lock::OwnerLock,
+    resume_check::{Checked, Resumed},
     resume_token::{Claims, Issue},
     session::session::Session,
     stream::{Opened, Stream},
     types::{
-        Grant, GrantKey, Holding, LockName, LostReason, OnDisconnect, Owner, PermitGrant,
-        SessionId, safe_until,
+        Grant, GrantKey, Holding, LockName, LostReason, OnDisconnect, Owner, PermitGrant, SessionId,
     },
-    watchdog::RENEWALS_PER_CALL,
 };
-
-/// A grant that a resuming client presumes to hold.
-#[derive(Clone, Debug)]
-pub struct ResumedGrant {
-    /// The lock.
-    pub name: LockName,
-    /// The mode it is held in.
-    pub mode: Mode,
-    /// The owner within the session.
-    pub owner: Owner,
-    /// Whether the watchdog renews it.
-    pub watched: bool,
-    /// The last fencing token the client knows, for the notice if the grant is lost.
-    pub fencing_token: u64,
-    /// The last hold count the client knows, for the notice if the grant is lost.
-    pub hold_count: u32,
-}
-
-/// Permits of one grant that a resuming client presumes to hold.
-#[derive(Clone, Debug)]
-pub struct ResumedPermits {
-    /// The semaphore.
-    pub name: LockName,
-    /// The owner within the session.
-    pub owner: Owner,
-    /// The permits.
-    pub ids: Arc<[PermitId]>,
-    /// Whether the watchdog renews them.
-    pub watched: bool,
-}
-
-/// Everything that a resuming client presumes to hold.
-#[derive(Clone, Debug, Default)]
-pub struct Resumed {
-    /// Locks.
-    pub locks: Vec<ResumedGrant>,
-    /// Permits.
-    pub permits: Vec<ResumedPermits>,
-}
-
-/// A grant checked in the store: its state, when the check was sent, and why it is gone if it is.
-type Checked = (Holding, Instant, Result<(), Ownership>);
 
 /// What a resumed session holds of what its client named.
 #[derive(Default)]
@@ -81,6 +32,8 @@ struct Kept {
     /// All that the client named, held or not.
     named: HashSet<GrantKey>,
     permit_ids: HashSet<PermitId>,
+    /// The serials of what the store has confirmed.
+    confirmed: HashMap<GrantKey, u64>,
 }
 
 // === impl Coordinator ===
@@ -97,7 +50,7 @@ impl Coordinator {
         account: Account,
         id: &SessionId,
         resume_token: &[u8],
-        named: Resumed,
+        mut named: Resumed,
     ) -> Result<Opened, Error> {
         let core = &self.core;
         core.check_serving()?;
@@ -107,14 +60,9 @@ impl Coordinator {
         let (claims, issue) = Claims::verify(resume_token, secrets, (id, whose), limits)
             .ok_or(Error::ResumeTokenInvalid)?;
         let _turn = core.turn_to_resume(claims.lease).await?;
+        core.check_serving()?;
         let is_fresh = core.is_fresh(id, issue)?;
-        if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
-            return Err(Error::LimitReached(Limit::GrantsPerSession));
-        }
-        let group = core.group(whose);
-        if core.scripts.has_session_ended(&group, &id.digest()).await? {
-            return Err(Error::SessionEnded);
-        }
+        let unknown = core.expect_not_ended(whose, id).await?;
         // Another coordinator would release the grants of such a session on noticing its own broken
         // stream.
         if claims.on_disconnect == OnDisconnect::Release {
@@ -123,31 +71,35 @@ impl Coordinator {
         // Operations in progress on these grants end before the check, and later ones know that
         // they were confirmed.
         let owner_locks = core.turns_of(&named).await?;
+        let forbidden = named.take_forbidden();
         let mut checked = core.check(&claims, named.locks).await?;
         checked.extend(core.check_permits(&claims, named.permits).await?);
-        // A client may keep an old token as long as its session lives, as a grant shows.
-        if !is_fresh && !checked.iter().any(|(_, _, held)| held.is_ok()) {
-            return Err(Error::ResumeTokenExpired);
+        // A client also names what it may hold, so only what it does hold counts.
+        let held = checked.iter().filter(|(_, _, held)| held.is_ok()).count();
+        if held > limits.grants_per_session_max {
+            return Err(Error::LimitReached(Limit::GrantsPerSession));
+        }
+        // A grant shows that the session lives: its end releases them all, and until then its
+        // client may keep an old token.
+        if held == 0 {
+            unknown.map_or(Ok(()), Err)?;
+            if !is_fresh {
+                return Err(Error::ResumeTokenExpired);
+            }
         }
         let reasons = core.why_all_gone(&checked).await;
-        let known = core.sessions.get(id).ok();
-        let resumed = known.and_then(|session| Stream::new(core, session));
-        let is_new = resumed.is_none();
-        let stream = if let Some(stream) = resumed {
-            stream
-        } else {
-            let session = core
-                .sessions
-                .add(id.clone(), claims, account, &core.deadlines)?;
-            Stream::new(core, session).ok_or(Error::SessionNotFound)?
-        };
+        let generation = issue.map_or(0, |it| it.generation).saturating_add(1);
+        let stream = core.attach(id, claims, account, generation)?;
         let session = Arc::clone(&stream.session);
-        core.count_resume(&session, issue, is_new);
+        core.tell_moved(&session, generation);
         let known = session.grants();
-        session.forget_losses();
-        let kept = core.take_over(&session, checked, reasons)?;
+        let kept = core.take_over(&session, checked, reasons, forbidden)?;
         drop(owner_locks);
         core.release_unnamed(&session, known, &kept);
+        // A drain that began meanwhile may have notified its sessions before this one was there.
+        if core.draining.is_cancelled() {
+            session.go_away();
+        }
         let Kept {
             grants, permits, ..
         } = kept;
@@ -175,46 +127,41 @@ impl Core {
         })
     }
 
-    /// Counts a resume, and tells of it if another coordinator may have the session, too: it is new
-    /// here, or its token is from elsewhere.
-    fn count_resume(self: &Arc<Self>, session: &Session, issue: Option<Issue>, is_new: bool) {
-        let generation = issue.map_or(0, |it| it.generation).saturating_add(1);
-        let before = session.generation.fetch_max(generation, Ordering::Relaxed);
-        if is_new || generation > before.saturating_add(1) {
-            self.tell_moved(session, generation);
+    /// Fails if the session has ended for good. Returns why that is not known, if the server that
+    /// has the record does not answer: those of the session's locks may.
+    async fn expect_not_ended(
+        &self,
+        whose: &Identity,
+        id: &SessionId,
+    ) -> Result<Option<CallError>, Error> {
+        let group = self.group(whose);
+        match self.scripts.has_session_ended(&group, &id.digest()).await {
+            Ok(true) => Err(Error::SessionEnded),
+            Ok(false) => Ok(None),
+            Err(error) if error.is_transient() => Ok(Some(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Tells the coordinator that had the session so far: its stream there may be broken without a
-    /// sign, and what it still waits for would be granted to nobody. If the message is missed, the
-    /// end of that stream is noticed later.
-    fn tell_moved(self: &Arc<Self>, session: &Session, generation: u32) {
-        let moved = Moved {
-            session: session.id.as_str().to_owned(),
-            generation,
+    /// A new stream of the session, which may be new here. The resume is counted before, so that a
+    /// message about an earlier one does not end it.
+    fn attach(
+        self: &Arc<Self>,
+        id: &SessionId,
+        claims: Claims,
+        account: Account,
+        generation: u32,
+    ) -> Result<Stream, Error> {
+        let attach = |session: Arc<Session>| {
+            session.count_resume(generation);
+            Stream::new(self, session)
         };
-        let (core, lease) = (Arc::clone(self), session.lease);
-        self.tasks.spawn("moved", async move {
-            let (channel, prefix) = (&core.holders_channel, &core.config.limits.key_prefix);
-            let tell = || core.scripts.tell_moved(channel, prefix, &moved);
-            core.until_answered(lease, tell).await;
-        });
-    }
-
-    /// Another coordinator has resumed a session.
-    pub(crate) fn on_moved(&self, moved: &Moved) {
-        let id = SessionId::parse(&moved.session);
-        let Some(session) = id.and_then(|id| self.sessions.get(&id).ok()) else {
-            return;
-        };
-        // Such a session is never resumed elsewhere.
-        if session.on_disconnect == OnDisconnect::Release {
-            return;
+        if let Some(stream) = self.sessions.get(id).ok().and_then(attach) {
+            return Ok(stream);
         }
-        if session.end_if_moved(&self.deadlines, moved.generation) {
-            self.sessions.remove(&session);
-            tracing::debug!(session = %session.id.digest(), "session resumed elsewhere");
-        }
+        let sessions = &self.sessions;
+        let session = sessions.add(id.clone(), claims, account, &self.deadlines)?;
+        attach(session).ok_or(Error::SessionNotFound)
     }
 
     /// A resume token of the session that is issued now.
@@ -256,33 +203,49 @@ impl Core {
 
     /// Registers the checked grants with a resumed session, and tells its client which are lost.
     fn take_over(
-        &self,
+        self: &Arc<Self>,
         session: &Arc<Session>,
         checked: Vec<Checked>,
         reasons: Vec<Option<LostReason>>,
+        forbidden: Vec<Holding>,
     ) -> Result<Kept, Error> {
         let mut kept = Kept::default();
         let deadlines = &self.deadlines;
+        let gone = forbidden.into_iter().map(|it| (it, LostReason::Expired));
+        let mut gone: Vec<_> = gone.collect();
+        for (grant, _) in &gone {
+            kept.names(grant);
+        }
         for ((grant, sent_at, outcome), reason) in checked.into_iter().zip(reasons) {
-            let key = GrantKey::of_holding(&grant);
-            kept.named.insert(key.clone());
             if let Err(ownership) = outcome {
-                let reason = reason.unwrap_or_else(|| ownership.into());
-                session.lose_named(deadlines, grant, reason);
+                kept.named.insert(GrantKey::of_holding(&grant));
+                gone.push((grant, reason.unwrap_or_else(|| ownership.into())));
                 continue;
             }
+            kept.names(&grant);
+            let key = GrantKey::of_holding(&grant);
+            kept.confirmed.insert(key.clone(), grant.serial());
+            // A loss that the session has heard of since is newer than the answer of the store.
+            // Whatever is left of the grant is released.
             match grant {
-                Holding::Lock(grant) => {
-                    let grant = session.register_found(deadlines, grant, sent_at)?;
-                    kept.grants.push(grant);
+                Holding::Lock(found) => {
+                    match session.register_found(deadlines, found.clone(), sent_at)? {
+                        Some(grant) => kept.grants.push(grant),
+                        None => self.release_later(Holding::Lock(found)),
+                    }
                 }
-                Holding::Permits(grant) => {
-                    kept.permit_ids.extend(grant.ids.iter());
-                    let grant = session.register_found_permits(deadlines, grant, sent_at)?;
-                    kept.permits.push(grant);
+                Holding::Permits(found) => {
+                    match session.register_found_permits(deadlines, found.clone(), sent_at)? {
+                        Some(grant) => kept.permits.push(grant),
+                        None => self.release_later(Holding::Permits(found)),
+                    }
                 }
             }
             session.confirm(&key);
+        }
+        session.forget_losses(|lost| kept.has_confirmed(lost));
+        for (grant, reason) in gone {
+            session.lose_named(deadlines, grant, reason);
         }
         Ok(kept)
     }
@@ -293,6 +256,7 @@ impl Core {
             let key = GrantKey::of_holding(&grant);
             let is_named = kept.named.contains(&key);
             if !is_named {
+                session.disown(&key);
                 session.set_holds(&self.deadlines, &key, 0, None);
             }
             match &mut grant {
@@ -324,123 +288,22 @@ impl Core {
         }
         Ok(owner_locks)
     }
+}
 
-    /// Renews the grants that a resuming client names. Those with a lease of their own are only
-    /// inspected.
-    async fn check(
-        &self,
-        claims: &Claims,
-        named: Vec<ResumedGrant>,
-    ) -> Result<Vec<Checked>, CallError> {
-        let mut checked = Vec::with_capacity(named.len());
-        for batch in named.chunks(RENEWALS_PER_CALL) {
-            let renewals: Vec<Renewal> = batch
-                .iter()
-                .map(|grant| Renewal {
-                    name: grant.name.shared(),
-                    mode: grant.mode,
-                    owner: grant.owner.shared_field(),
-                    lease: if grant.watched {
-                        claims.lease
-                    } else {
-                        Duration::ZERO
-                    },
-                    noted: false,
-                })
-                .collect();
-            let sent_at = Instant::now();
-            let (scripts, acks) = self.replicated(0);
-            let outcomes = scripts.renew(&renewals).await.complete()?;
-            let replica_acks = acks.acknowledged()?;
-            for (named, outcome) in batch.iter().zip(outcomes) {
-                let renewed = outcome.as_ref().ok();
-                let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
-                let grant = Grant {
-                    name: named.name.clone(),
-                    mode: named.mode,
-                    owner: named.owner.clone(),
-                    field: None,
-                    hold_count: renewed.map_or(named.hold_count, |renewed| renewed.hold_count),
-                    fencing_token: renewed.map_or(named.fencing_token, |renewed| renewed.token),
-                    serial: renewed.map_or(0, |renewed| renewed.serial),
-                    lease,
-                    safe_until: safe_until(sent_at, lease),
-                    watched: named.watched,
-                    replica_acks,
-                    min_replica_acks: 0,
-                    note: match renewed {
-                        Some(renewed) if renewed.noted => self.note_of(named).await?,
-                        _ => None,
-                    },
-                };
-                checked.push((Holding::Lock(grant), sent_at, outcome.map(drop)));
-            }
+// === impl Kept ===
+
+impl Kept {
+    /// The client has named it: nothing of it is released.
+    fn names(&mut self, grant: &Holding) {
+        self.named.insert(GrantKey::of_holding(grant));
+        if let Holding::Permits(grant) = grant {
+            self.permit_ids.extend(grant.ids.iter());
         }
-        Ok(checked)
     }
 
-    /// What the owner of a grant said of it to the coordinator that it had before.
-    async fn note_of(&self, named: &ResumedGrant) -> Result<Option<Arc<Note>>, CallError> {
-        let (name, max) = (named.name.store_key(), LISTED_MAX);
-        let seen = self.scripts.inspect(name, max).await?;
-        let mut holders = seen.holders.into_iter();
-        let own = holders.find(|it| {
-            let is_read = (it.mode == Mode::Read) == (named.mode == Mode::Read);
-            is_read && it.owner == named.owner.field()
-        });
-        Ok(own.and_then(|own| own.note))
-    }
-
-    /// The same for permits.
-    async fn check_permits(
-        &self,
-        claims: &Claims,
-        named: Vec<ResumedPermits>,
-    ) -> Result<Vec<Checked>, CallError> {
-        if named.is_empty() {
-            return Ok(Vec::new());
-        }
-        let renewals = named.iter().map(|permits| PermitRenewal {
-            name: permits.name.shared(),
-            owner: permits.owner.shared_field(),
-            lease: if permits.watched {
-                claims.lease
-            } else {
-                Duration::ZERO
-            },
-            ids: Arc::clone(&permits.ids),
-        });
-        let renewals: Vec<_> = renewals.collect();
-        let sent_at = Instant::now();
-        let (scripts, acks) = self.replicated(0);
-        let outcomes = scripts.renew_permits(&renewals).await.complete()?;
-        let replica_acks = acks.acknowledged()?;
-        let checked = named.into_iter().zip(outcomes).map(|(permits, outcome)| {
-            let lease = outcome.unwrap_or_default();
-            let grant = PermitGrant {
-                name: permits.name,
-                owner: permits.owner,
-                ids: permits.ids,
-                serial: 0,
-                lease,
-                safe_until: safe_until(sent_at, lease),
-                watched: permits.watched,
-                replica_acks,
-                min_replica_acks: 0,
-            };
-            (Holding::Permits(grant), sent_at, outcome.map(drop))
-        });
-        Ok(checked.collect())
-    }
-
-    /// The reason for each one that is gone; all are requested concurrently.
-    async fn why_all_gone(&self, checked: &[Checked]) -> Vec<Option<LostReason>> {
-        let reasons = checked.iter().map(|(grant, _, outcome)| async {
-            match outcome {
-                Err(ownership) => Some(self.why_gone(grant, *ownership).await),
-                Ok(()) => None,
-            }
-        });
-        futures::future::join_all(reasons).await
+    /// Whether this is a grant that the store has confirmed. Permits are known by their ids.
+    fn has_confirmed(&self, grant: &Holding) -> bool {
+        let serial = self.confirmed.get(&GrantKey::of_holding(grant));
+        serial.is_some_and(|serial| grant.lock().is_none() || *serial == grant.serial())
     }
 }

@@ -89,6 +89,8 @@ fn kind(error: &Error) -> &'static str {
         Error::SessionNotFound
         | Error::SessionDetached
         | Error::SessionEnded
+        | Error::SessionEndedByForce(_)
+        | Error::SessionSuperseded
         | Error::ResumeTokenExpired
         | Error::ResumeTokenInvalid => "session_not_found",
         Error::LimitReached(limit) => limit.name(),
@@ -122,6 +124,8 @@ mod tests {
             (Error::SessionNotFound, "session_not_found"),
             (Error::SessionDetached, "session_not_found"),
             (Error::SessionEnded, "session_not_found"),
+            (Error::SessionSuperseded, "session_not_found"),
+            (Error::SessionEndedByForce("".into()), "session_not_found"),
             (Error::ResumeTokenExpired, "session_not_found"),
             (Error::ResumeTokenInvalid, "session_not_found"),
             (Error::LimitReached(full), full.name()),

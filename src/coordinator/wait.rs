@@ -38,7 +38,7 @@ pub(crate) struct WaitContext<'a, P> {
     /// Cancelled with the session's stream; none without a session.
     session: Option<CancellationToken>,
     pub(crate) progress: &'a P,
-    _counted: CountedWait,
+    counted: CountedWait,
     span: Span,
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn next<P: Progress>(
         biased;
         // As in `stopped`, whose future would take more memory in each waiting call.
         () = stops.progress.gone() => Next::End(Ok(NotGranted::cancelled())),
-        () = stops.session_ended() => Next::End(Err(Error::SessionNotFound)),
+        () = stops.session_ended() => Next::End(Err(stops.why_session_ended())),
         () = core.draining.cancelled() => Next::End(Err(Error::Draining)),
         () = elapsed(timer), if timer.is_some() => {
             if time_is_up() {
@@ -186,7 +186,7 @@ impl<'a, P: Progress> WaitContext<'a, P> {
             deadline,
             session: stream,
             progress,
-            _counted: counted,
+            counted,
             span: trace_span!(target: TARGET, "wait", lockkeeper.wait.position = Empty),
         })
     }
@@ -196,7 +196,7 @@ impl<'a, P: Progress> WaitContext<'a, P> {
         tokio::select! {
             biased;
             () = self.progress.gone() => Ok(NotGranted::cancelled()),
-            () = self.session_ended() => Err(Error::SessionNotFound),
+            () = self.session_ended() => Err(self.why_session_ended()),
             () = core.draining.cancelled() => Err(Error::Draining),
         }
     }
@@ -211,6 +211,12 @@ impl<'a, P: Progress> WaitContext<'a, P> {
             Some(session) => session.cancelled().await,
             None => std::future::pending().await,
         }
+    }
+
+    /// What its session answers to further calls.
+    fn why_session_ended(&self) -> Error {
+        let session = self.counted.session.as_ref();
+        session.map_or(Error::SessionNotFound, |it| it.why_waits_ended())
     }
 }
 

@@ -6,12 +6,13 @@ use lockkeeper_store::script::Mode;
 use super::*;
 use crate::{
     coordinator::Coordinator,
+    lock::request::Acquire,
     metrics::labels::Direction,
     stream::Opened,
     testing::{
         Fault, MILLI, SECOND, acquire, config, granted, in_session, name, open, start, start_faulty,
     },
-    types::{Grant, GrantKey, OnDisconnect, Owner, tests::limits},
+    types::{Grant, GrantKey, Lease, OnDisconnect, Owner, tests::limits},
 };
 
 const START: i64 = 1_700_000_000_000_000;
@@ -134,4 +135,23 @@ async fn a_session_is_at_risk_while_renewals_fail() {
     let session = &opened.stream.session;
     session.set_holds(&coordinator.core.deadlines, &key, 0, None);
     assert!(!at_risk(), "it is held no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_failed_is_repeated_at_a_grant_that_is_not_watched() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let request = Acquire {
+        lease: Some(Lease::new(SECOND * 60, &limits()).unwrap()),
+        ..acquire("a", Mode::Exclusive, &in_session(&opened, ""))
+    };
+    granted(&coordinator, &request).await.take().unwrap();
+    faults.next("lock_renew", Fault::Unavailable);
+    renew_all(&coordinator.core).await;
+    assert_eq!(coordinator.sessions_at_risk(), 1);
+    tokio::time::sleep(SECOND * 4).await;
+    assert_eq!(coordinator.sessions_at_risk(), 0);
+    assert_eq!(faults.calls("lock_renew"), 2, "and then no more");
+    tokio::time::sleep(SECOND * 20).await;
+    assert_eq!(faults.calls("lock_renew"), 2);
 }

@@ -1,17 +1,15 @@
 //! Requests to yield. The holders of a lock are asked to release it, through the coordinators that
 //! have their sessions. If the request preempts, those who still hold it at its end lose it.
 //!
-//! A message to other coordinators may be missed. It is repeated until every holder was reached, or
-//! until the end of the request.
+//! A message to other coordinators may be missed, and a holder that was reached may go on at
+//! another one. So the message is repeated until the end of the request, or until none of the
+//! holders that were asked holds the lock any more. A session that knows the request ignores it.
 
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::{Account, Counted, Quota};
 use lockkeeper_store::script::{Asked, Moved, ToHolders};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
     admin::Reason,
@@ -21,6 +19,7 @@ use crate::{
     lock::{describe::look, outcome::HolderSeen},
     session::YieldRequest,
     types::{Invalid, LockName, LostReason, Owner},
+    yield_room::YieldPlace,
 };
 
 /// How long a request stands unless it says so, and at most.
@@ -33,8 +32,10 @@ const ASKED_MAX: u32 = 100;
 /// How long the caller waits for other coordinators to say that they have reached the holders.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Pauses between repeats double from the first to the second.
-const REPEAT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
+/// Pauses between repeats double from this one to a tenth of the request's time, within these
+/// bounds.
+const REPEAT_PAUSE: Duration = Duration::from_millis(10);
+const REPEAT_PAUSE_MAX: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
 /// A request to yield a lock.
 #[derive(Clone, Debug)]
@@ -74,11 +75,11 @@ struct Standing {
     request: RequestYield,
     /// The owners that were asked.
     asked: Vec<String>,
-    /// To holders that were not reached yet.
+    /// To holders that were not reached yet; later to all that have a session.
     message: ToHolders,
     until: Instant,
     pause: Duration,
-    _counted: (OwnedSemaphorePermit, Counted),
+    _counted: (YieldPlace, Counted),
 }
 
 // === impl Coordinator ===
@@ -119,8 +120,8 @@ impl Core {
         if self.draining.is_cancelled() {
             return Err(Error::Draining);
         }
-        let permit = Arc::clone(&self.yields).try_acquire_owned();
-        let permit = permit.map_err(|_full| Error::LimitReached(Limit::Waiters))?;
+        let place = self.yields.place(request.account.identity());
+        let place = place.ok_or(Error::LimitReached(Limit::Yields))?;
         let counted = request.account.count(Quota::Waiters, 1)?;
         let until = Instant::now() + request.within;
         let mut seen = look(self, &request.name, ASKED_MAX).await?;
@@ -144,8 +145,8 @@ impl Core {
             asked,
             request,
             until,
-            pause: REPEAT_PAUSE.0,
-            _counted: (permit, counted),
+            pause: REPEAT_PAUSE,
+            _counted: (place, counted),
         };
         standing.ask_here();
         standing
@@ -164,8 +165,8 @@ impl Core {
             holders: holders.collect(),
             holder_count: seen.holder_count,
         };
-        let is_over = standing.message.holders.is_empty() && standing.request.preempt.is_none();
-        if answer.holder_count > 0 && !is_over {
+        let has_reason = standing.asks_all() || standing.request.preempt.is_some();
+        if answer.holder_count > 0 && has_reason {
             let stop = self.tasks.stop().clone();
             self.tasks.spawn("yield", async move {
                 stop.run_until_cancelled(standing.stand()).await;
@@ -289,34 +290,86 @@ impl Standing {
                         .min(until.saturating_duration_since(Instant::now())),
                 )
                 .await;
-                self.pause = (self.pause * 2).min(REPEAT_PAUSE.1);
+                self.pause = (self.pause * 2).min(self.longest_pause());
             }
         }
         Ok(())
     }
 
+    fn longest_pause(&self) -> Duration {
+        let [least, most] = REPEAT_PAUSE_MAX;
+        (self.request.within / 10).clamp(least, most)
+    }
+
+    /// From now on, the message is to all that were asked and have a session. False if none has.
+    fn asks_all(&mut self) -> bool {
+        if self.message.holders.is_empty() {
+            self.pause = self.longest_pause();
+        }
+        let asked = self.asked.iter();
+        let in_session = asked.filter(|it| Owner::from_field(it.as_str()).session.is_some());
+        self.message.holders = in_session.cloned().collect();
+        !self.message.holders.is_empty()
+    }
+
+    /// Whether none of those that were asked holds the lock any more. If that is not known, they
+    /// may.
+    async fn is_over(&self) -> bool {
+        let Ok(seen) = look(&self.core, &self.request.name, ASKED_MAX).await else {
+            return false;
+        };
+        let is_asked = |it: &HolderSeen| self.asked.iter().any(|asked| asked == it.owner.field());
+        let shows_all = seen.holders.len() == seen.holder_count;
+        seen.fencing_token != self.message.token
+            || (shows_all && !seen.holders.iter().any(is_asked))
+    }
+
     /// Goes on to its end.
     async fn stand(mut self) {
-        while !self.message.holders.is_empty() && Instant::now() < self.until {
-            if self.ask_until(self.until).await.is_err() {
-                sleep(self.pause).await;
+        loop {
+            let left = self.until.saturating_duration_since(Instant::now());
+            sleep(self.pause.min(left)).await;
+            if Instant::now() >= self.until {
+                break;
             }
+            if self.is_over().await {
+                return;
+            }
+            self.message.within = self.until.saturating_duration_since(Instant::now());
+            if let Err(error) = self.core.tell_holders(&self.message).await {
+                tracing::debug!(%error, "a request to yield is not repeated");
+            }
+            self.pause = (self.pause * 2).min(self.longest_pause());
         }
-        let Some(grace) = self.request.preempt else {
-            return;
-        };
-        sleep_until(self.until).await;
+        if let Some(grace) = self.request.preempt {
+            sleep_until(self.until).await;
+            self.preempt(grace).await;
+        }
+    }
+
+    /// Takes the lock from those that were asked, and repeats that until the store answers. If they
+    /// no longer hold the lock, it finds nothing to take. So it may be late, by as long as the
+    /// request stood.
+    async fn preempt(&self, grace: Duration) {
         let RequestYield { name, reason, .. } = &self.request;
         let asked = Asked {
             token: self.message.token,
             holders: &self.asked,
         };
-        match self.core.force(name, reason, grace, Some(asked)).await {
-            Ok(forced) => {
+        let force = || async {
+            match self.core.force(name, reason, grace, Some(asked)).await {
+                Err(Error::Store(error)) => Err(error),
+                answer => Ok(answer),
+            }
+        };
+        let at_most = self.request.within.max(YIELD_WITHIN);
+        match self.core.until_answered(at_most, force).await {
+            Some(Ok(forced)) => {
                 let holders = forced.holder_count;
                 tracing::info!(%name, holders, by = %self.request.by, "preempted");
             }
-            Err(error) => tracing::warn!(%name, %error, "not preempted"),
+            Some(Err(error)) => tracing::warn!(%name, %error, "not preempted"),
+            None => tracing::warn!(%name, "not preempted"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use lockkeeper_access::{Access, Account, Audited, Right};
 use lockkeeper_coordinator::{
     Answer, AnswersTo, Coordinator, Error, Invalid, LockName, Operation, Owner, Release, Reply,
-    mailbox,
+    RequestId, mailbox,
 };
 use tonic::{Extensions, Status};
 
@@ -54,6 +54,36 @@ impl Door {
         } else {
             owner
         })
+    }
+
+    /// A request id that a facade makes; where callers are identified, it is the caller's alone.
+    /// None if it is too long for one.
+    pub(crate) fn request_id(&self, account: &Account, id: &str) -> Option<RequestId> {
+        let id = RequestId::parse(id, self.coordinator.limits()).ok()??;
+        Some(if self.access.is_on() {
+            id.marked(account.identity().mark())
+        } else {
+            id
+        })
+    }
+
+    /// The same as [`Door::release_all`], and a retry gets the first answer, whoever holds the lock
+    /// by then. If the owner has locked it again meanwhile, it is released again.
+    pub(crate) async fn release_all_once(
+        &self,
+        release: Release,
+        request_id: Option<RequestId>,
+    ) -> Result<(), Error> {
+        let first = Release {
+            request_id,
+            ..release.clone()
+        };
+        self.coordinator.release(first).await?;
+        // That may have been the answer to another request.
+        match self.release_all(release).await {
+            Err(Error::NotOwner(_)) => Ok(()),
+            released => released,
+        }
     }
 
     /// Releases all holds of an owner: repeats of a request whose answer was lost may have taken

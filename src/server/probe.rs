@@ -9,8 +9,8 @@ use tokio::{sync::Mutex, time::Instant};
 /// How long a probe's result is valid.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The error says why not.
 type Answer = Result<(), String>;
-type Ready = Result<(), &'static str>;
 
 /// Probes the store at most once per [`PROBE_INTERVAL`], and only when asked: an idle coordinator
 /// sends it nothing. Cheap to clone.
@@ -20,7 +20,7 @@ pub struct StoreProbe {
     /// The time and the result of the last probe: the problem, if it failed.
     last: Arc<Mutex<Option<(Instant, Answer)>>>,
     /// The same of the last look whether the store takes writes as well.
-    last_ready: Arc<Mutex<Option<(Instant, Ready)>>>,
+    last_ready: Arc<Mutex<Option<(Instant, Answer)>>>,
 }
 
 // === impl StoreProbe ===
@@ -50,14 +50,20 @@ impl StoreProbe {
         }
     }
 
-    /// The same for a store that answers and takes writes.
-    pub(crate) async fn is_ready(&self) -> Ready {
+    /// The same for a store that answers and takes writes. Logs when that changes.
+    pub(crate) async fn is_ready(&self) -> Answer {
         let mut last = self.last_ready.lock().await;
-        match *last {
-            Some((at, ready)) if at.elapsed() < PROBE_INTERVAL => ready,
-            _ => {
+        match &*last {
+            Some((at, ready)) if at.elapsed() < PROBE_INTERVAL => ready.clone(),
+            before => {
                 let ready = self.coordinator.ready().await;
-                *last = Some((Instant::now(), ready));
+                let was_ready = before.as_ref().is_none_or(|(_, ready)| ready.is_ok());
+                match &ready {
+                    Err(why) if was_ready => tracing::warn!(why, "not ready"),
+                    Ok(()) if !was_ready => tracing::info!("ready again"),
+                    Ok(()) | Err(_) => {}
+                }
+                *last = Some((Instant::now(), ready.clone()));
                 ready
             }
         }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use lockkeeper_api::pb::{
-    Grant, ResumeSession, election_service_server::ElectionServiceServer,
+    AcquireRequest, Grant, ResumeSession, election_service_server::ElectionServiceServer,
     lock_service_server::LockServiceServer,
 };
 use lockkeeper_base::tasks::spawn_detached;
@@ -111,10 +111,16 @@ impl Stage {
         accepted.context("the coordinator is stopped")
     }
 
-    /// Accepts the next stream, which has to resume the session, with all that is held.
-    pub(crate) async fn resumed(&mut self, coordinator: usize) -> Result<(Stream, ResumeSession)> {
+    /// Accepts the next stream, which has to ask for the session to be resumed.
+    pub(crate) async fn resuming(&mut self, coordinator: usize) -> Result<(Stream, ResumeSession)> {
         let mut stream = self.accept(coordinator).await?;
         let resume = stream.expect_resume().await?;
+        Ok((stream, resume))
+    }
+
+    /// Resumes the session on the next stream, with all that is held.
+    pub(crate) async fn resumed(&mut self, coordinator: usize) -> Result<(Stream, ResumeSession)> {
+        let (stream, resume) = self.resuming(coordinator).await?;
         stream.opened_with(resume.grants.clone());
         Ok((stream, resume))
     }
@@ -131,6 +137,17 @@ impl Stage {
         self.coordinators[coordinator].try_accept().is_some()
     }
 
+    /// Makes the driver acquire a lock: the command's id, the operation's, and the request.
+    pub(crate) async fn acquiring(
+        &mut self,
+        stream: &mut Stream,
+        command: Value,
+    ) -> Result<(u64, u64, AcquireRequest)> {
+        let id = self.driver.send(command).await?;
+        let (op_id, request) = stream.expect_acquire().await?;
+        Ok((id, op_id, request))
+    }
+
     /// Makes the driver acquire a lock, and grants it.
     pub(crate) async fn lock(
         &mut self,
@@ -139,11 +156,17 @@ impl Stage {
         guard: &str,
     ) -> Result<Grant> {
         let command = json!({ "do": "acquire", "name": name, "guard": guard });
-        let id = self.driver.send(command).await?;
-        let (op_id, request) = stream.expect_acquire().await?;
+        let (id, op_id, request) = self.acquiring(stream, command).await?;
         let grant = stream.grant(op_id, &request, TOKEN);
         self.driver.ok(id).await?;
         Ok(grant)
+    }
+
+    /// Connects the driver to the first coordinator, and grants it a lock there.
+    pub(crate) async fn holding(&mut self, name: &str, guard: &str) -> Result<(Stream, Grant)> {
+        let mut stream = self.connect().await?;
+        let grant = self.lock(&mut stream, name, guard).await?;
+        Ok((stream, grant))
     }
 
     /// What clients did that no client may ever do.

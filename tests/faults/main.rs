@@ -10,7 +10,7 @@
 
 use lockkeeper_testkit::{
     checker, clock, cluster, coordinator, heartbeat, history, line, redis_server, redisson,
-    sentinels, tcp_proxy, time, wire,
+    sentinels, tcp_proxy, time, tls, wire,
 };
 
 mod contender;
@@ -23,6 +23,5 @@ mod row;
 mod rows;
 mod soak;
 mod store;
-mod tls;
 mod witness;
 mod world;

@@ -43,7 +43,7 @@ impl Store {
             let names = ["--protected-mode", "no", ANNOUNCE, near, announce, near];
             [&bind[..], &names].concat()
         });
-        let tls = certificate.map_or(Vec::new(), |it| it.arguments().to_vec());
+        let tls = certificate.map_or(Vec::new(), |it| it.arguments(false).to_vec());
         let tls: Vec<_> = tls.iter().map(String::as_str).collect();
         let apart = [setup.server, &announced.unwrap_or_default()].concat();
         let server = &[apart.as_slice(), &tls].concat();

@@ -103,64 +103,28 @@ fn replay_some(name: &str, variants: u32) {
     assert!(ran.is_ok(), "{name}: {ran:?}");
 }
 
-#[test]
-fn requests_of_the_admin_port_are_answered() {
-    replay("admin_body");
+macro_rules! replays {
+    ($(#[test] fn $test:ident() = $replay:expr;)*) => {
+        $(#[test]
+        fn $test() {
+            $replay;
+        })*
+    };
 }
 
-#[test]
-fn certificates_name_a_caller_or_nobody() {
-    replay("certificate");
-}
-
-#[test]
-fn tokens_name_a_caller_or_are_refused() {
-    replay("jwt");
-}
-
-#[test]
-fn calls_over_http_are_answered() {
-    replay_some("http_json", SESSION_VARIANTS);
-}
-
-#[test]
-fn sessions_end_with_their_stream() {
-    replay_some("session_frames", SESSION_VARIANTS);
-}
-
-#[test]
-fn settings_are_taken_or_refused() {
-    replay("config");
-}
-
-#[test]
-fn time_limits_of_calls_are_taken_or_left() {
-    replay("grpc_timeout");
-}
-
-#[test]
-fn what_scripts_return_means_something_or_is_refused() {
-    replay("lua_reply");
-}
-
-#[test]
-fn what_redis_answers_means_something_or_is_refused() {
-    replay("redis_reply");
-}
-
-#[test]
-fn requests_are_taken_or_refused() {
-    replay("request");
-}
-
-#[test]
-fn resume_tokens_are_taken_or_refused() {
-    replay("resume_token");
-}
-
-#[test]
-fn addresses_are_taken_or_refused() {
-    replay("url");
+replays! {
+    #[test] fn requests_of_the_admin_port_are_answered() = replay("admin_body");
+    #[test] fn certificates_name_a_caller_or_nobody() = replay("certificate");
+    #[test] fn tokens_name_a_caller_or_are_refused() = replay("jwt");
+    #[test] fn calls_over_http_are_answered() = replay_some("http_json", SESSION_VARIANTS);
+    #[test] fn sessions_end_with_their_stream() = replay_some("session_frames", SESSION_VARIANTS);
+    #[test] fn settings_are_taken_or_refused() = replay("config");
+    #[test] fn time_limits_of_calls_are_taken_or_left() = replay("grpc_timeout");
+    #[test] fn what_scripts_return_means_something_or_is_refused() = replay("lua_reply");
+    #[test] fn what_redis_answers_means_something_or_is_refused() = replay("redis_reply");
+    #[test] fn requests_are_taken_or_refused() = replay("request");
+    #[test] fn resume_tokens_are_taken_or_refused() = replay("resume_token");
+    #[test] fn addresses_are_taken_or_refused() = replay("url");
 }
 
 /// A target that nobody replays would rot.

@@ -12,7 +12,7 @@ use crate::support::{
     Faults, World,
     client::{Client, Session, acquire_request, expect_status},
     counters::{Latch, Semaphore},
-    secs,
+    expect, secs,
 };
 
 /// A wait of each kind, in one session.
@@ -132,8 +132,6 @@ async fn an_observer_waits_for_a_store_that_was_there_and_not_for_one_that_never
     assert!(blind.is_err(), "{blind:?}");
     faults.refuse("election_inspect", None);
     let seen = tokio::time::timeout(secs(5), observer.next()).await;
-    let Ok(Ok(Observed::Leader(leader))) = seen else {
-        panic!("{seen:?}")
-    };
+    let leader = expect!(seen, Ok(Ok(Observed::Leader(leader))) => leader);
     assert_eq!(leader.value, "here");
 }

@@ -4,7 +4,7 @@ use lockkeeper_api::pb::{self, session_response::Response};
 use lockkeeper_store::host::Value;
 
 use crate::support::{
-    Options, World,
+    World,
     client::{acquire_request, expect_status},
     eventually, reason, secs,
 };
@@ -75,8 +75,7 @@ async fn health_tells_of_the_drain_and_of_the_store() {
     use tonic_health::pb::{
         HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
     };
-    let (faults, connect) = crate::support::FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let client = world.client(0).await;
     let check = |service: &str| {
         let mut health = HealthClient::new(client.channel());

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use tonic::{Code, Status, Streaming};
 
 use crate::support::{
-    Options, World,
+    World,
     client::{Client, Session, expect_status, proto},
-    millis, reason, secs,
+    expect, millis, reason, secs,
 };
 
 const NAME: &str = "workers";
@@ -230,9 +230,7 @@ async fn what_is_no_candidate_or_no_value_is_refused() {
     let mut events = election.0.campaign(timed).await.unwrap().into_inner();
     expect_waiting(&mut events).await;
     let ended = events.message().await.unwrap().and_then(|it| it.event);
-    let Some(Event::NotElected(ended)) = ended else {
-        panic!("{ended:?}");
-    };
+    let ended = expect!(ended, Some(Event::NotElected(ended)) => ended);
     assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
 }
 
@@ -324,9 +322,7 @@ async fn elections_on_a_sessions_stream() {
         ..Default::default()
     };
     let op_id = session.send(Request::Campaign(campaign));
-    let Response::Elected(elected) = session.end(op_id).await else {
-        panic!("it is free");
-    };
+    let elected = expect!(session.end(op_id).await, Response::Elected);
     let grant = elected.grant.unwrap();
     assert!(grant.watched && grant.mode() == pb::LockMode::Fair);
     let proclaim = pb::ProclaimRequest {
@@ -344,9 +340,7 @@ async fn elections_on_a_sessions_stream() {
     );
     let name = NAME.to_owned();
     let op_id = session.send(Request::Leader(pb::LeaderRequest { name }));
-    let Response::LeaderSeen(seen) = session.end(op_id).await else {
-        panic!("an answer");
-    };
+    let seen = expect!(session.end(op_id).await, Response::LeaderSeen);
     assert_eq!(seen.leader.unwrap().value, "two");
     let name = NAME.to_owned();
     let resign = pb::ResignRequest {
@@ -362,10 +356,7 @@ async fn elections_on_a_sessions_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn a_quorum_has_no_elections() {
-    let world = World::with(&Options {
-        stores: 3,
-        ..Options::default()
-    });
+    let world = World::over(1, 3);
     let mut client = world.client(0).await;
     let session = client.open().await;
     let mut election = Election::of(&client);

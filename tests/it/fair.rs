@@ -9,22 +9,15 @@ use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
-    Faults, FaultyHost, Options, World,
+    Options, World,
     client::{Call, Client, try_request},
-    eventually, millis,
+    eventually, expect, millis,
     modes::wait,
     secs,
 };
 
 const QUEUE: &str = "redisson_lock_queue:{a}";
 const DEADLINES: &str = "redisson_lock_timeout:{a}";
-
-fn two_coordinators() -> Options {
-    Options {
-        coordinators: 2,
-        ..Options::default()
-    }
-}
 
 async fn begin(client: &mut Client, owner: &str) -> Call {
     client.waits(wait("a", owner, LockMode::Fair)).await
@@ -37,19 +30,14 @@ async fn hold(client: &mut Client, owner: &str, mode: LockMode) {
 }
 
 fn queue(world: &World) -> Vec<String> {
-    let Value::Array(items) = world.redis(&["LRANGE", QUEUE, "0", "-1"]) else {
-        panic!("no list")
-    };
-    let text = |item: &Value| match item {
-        Value::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-        other => panic!("{other:?}"),
-    };
+    let items = expect!(world.redis(&["LRANGE", QUEUE, "0", "-1"]), Value::Array);
+    let text = |item: &Value| String::from_utf8(expect!(item, Value::Bytes).to_vec()).unwrap();
     items.iter().map(text).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn mission_17_granted_in_the_order_of_asking_by_a_queue_in_the_store() {
-    let world = World::with(&two_coordinators());
+    let world = World::of(2);
     let mut clients = [world.client(0).await, world.client(1).await];
     hold(&mut clients[0], "holder", LockMode::Fair).await;
     let mut calls = Vec::new();
@@ -78,13 +66,7 @@ async fn mission_17_granted_in_the_order_of_asking_by_a_queue_in_the_store() {
     let mut before = "holder".to_owned();
     for (mut call, owner) in calls.into_iter().zip(expected) {
         // A newcomer does not get ahead of those that wait.
-        assert!(
-            !clients[0]
-                .try_with(fair_try("newcomer"))
-                .await
-                .unwrap()
-                .acquired
-        );
+        assert!(!clients[0].tries(fair_try("newcomer")).await);
         let released = Instant::now();
         clients[1].give_back("a", &before, LockMode::Fair).await;
         assert_eq!(call.expect_granted().await.owner, owner);
@@ -105,8 +87,10 @@ fn fair_try(owner: &str) -> pb::TryAcquireRequest {
 #[tokio::test(start_paused = true)]
 async fn mission_17_a_crowd_is_not_woken_the_next_one_is() {
     const CROWD: usize = 100;
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&two_coordinators(), World::store(), connect);
+    let (faults, world) = World::faulty_with(&Options {
+        coordinators: 2,
+        ..Options::default()
+    });
     let mut clients = [world.client(0).await, world.client(1).await];
     hold(&mut clients[0], "holder", LockMode::Fair).await;
     let mut calls = Vec::new();
@@ -135,23 +119,9 @@ async fn mission_17_a_crowd_is_not_woken_the_next_one_is() {
     assert!((15..=26).contains(&polls), "{polls} attempts in 20 s");
 }
 
-/// A coordinator that lives, and one that can be cut off from the store.
-fn one_mortal() -> (World, Faults) {
-    let (faults, mortal) = FaultyHost::connector();
-    let lives = std::cell::Cell::new(true);
-    let world = World::on(&two_coordinators(), World::store(), |store| {
-        if lives.replace(false) {
-            store.connect()
-        } else {
-            mortal(store)
-        }
-    });
-    (world, faults)
-}
-
 #[tokio::test(start_paused = true)]
 async fn who_asks_again_at_another_coordinator_has_its_place_still() {
-    let (world, faults) = one_mortal();
+    let (faults, world) = World::one_mortal();
     let (mut living, mut dying) = (world.client(0).await, world.client(1).await);
     hold(&mut living, "holder", LockMode::Fair).await;
     let _first = begin(&mut dying, "first").await;
@@ -169,7 +139,7 @@ async fn who_asks_again_at_another_coordinator_has_its_place_still() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_coordinator_died_is_passed_over_after_seconds() {
-    let (world, faults) = one_mortal();
+    let (faults, world) = World::one_mortal();
     let (mut living, mut dying) = (world.client(0).await, world.client(1).await);
     hold(&mut living, "holder", LockMode::Fair).await;
     let _dead = begin(&mut dying, "dead").await;

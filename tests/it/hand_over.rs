@@ -7,7 +7,7 @@ use lockkeeper_testkit::prelude::*;
 use tonic::Code;
 
 use crate::support::{
-    Faults, FaultyHost, Options, World,
+    Faults, Options, World,
     client::{Call, Client, acquire_request, try_request},
     millis,
     modes::{release, wait},
@@ -24,10 +24,16 @@ fn distant() -> (Faults, World) {
     (faults, world)
 }
 
-/// How often each script was called that hand-overs are made of: in one call, a release, an
-/// attempt.
-fn calls_of(faults: &Faults) -> [usize; 3] {
-    ["lock_hand_on", "lock_release", "lock_acquire"].map(|script| faults.calls(script))
+/// The scripts that hand-overs are made of: in one call, a release, an attempt.
+const PLAIN: [&str; 3] = ["lock_hand_on", "lock_release", "lock_acquire"];
+const FAIR: [&str; 3] = ["lock_hand_on", "fair_release", "fair_acquire"];
+const WRITE: [&str; 3] = ["lock_hand_on", "write_release", "write_acquire"];
+const TO_A_WRITER: [&str; 3] = ["read_hand_on", "read_release", "write_acquire"];
+
+/// Counts calls of these scripts from now on.
+fn made(faults: &Faults, scripts: [&'static str; 3]) -> impl Fn() -> [usize; 3] {
+    let before = scripts.map(|script| faults.calls(script));
+    move || [0, 1, 2].map(|at| faults.calls(scripts[at]) - before[at])
 }
 
 /// Calls by an owner that is made for it, by an owner of its own, and with a request id, by turns.
@@ -87,7 +93,7 @@ async fn a_hand_over_is_one_call_however_many_wait_and_now_and_then_the_turn_of_
     faults.set_answer_delay(Duration::ZERO);
     tokio::time::advance(millis(10)).await;
     let second = hand_over(&mut client, &first.owner, &mut calls[1]).await;
-    let before = calls_of(&faults);
+    let made = made(&faults, PLAIN);
     let (mut owner, mut token) = (second.owner, second.fencing_token);
     for next in calls.iter_mut().skip(2).take(HAND_OVERS) {
         let grant = hand_over(&mut client, &owner, next).await;
@@ -97,11 +103,7 @@ async fn a_hand_over_is_one_call_however_many_wait_and_now_and_then_the_turn_of_
     // Each 17th is a release that is published, and an attempt.
     let published = HAND_OVERS / 17;
     let expected = [HAND_OVERS - published, published, published];
-    let made = calls_of(&faults);
-    assert_eq!(
-        [0, 1, 2].map(|script| made[script] - before[script]),
-        expected
-    );
+    assert_eq!(made(), expected);
 }
 
 /// Those who wait elsewhere hear of it by then.
@@ -112,7 +114,7 @@ async fn a_lock_that_is_held_for_longer_is_free_in_between_most_of_the_time() {
     let mut client = world.client(0).await;
     let mut calls = line_up(&world, &mut client, asking).await;
     let mut owner = hand_over(&mut client, "holder", &mut calls[0]).await.owner;
-    let before = calls_of(&faults);
+    let made = made(&faults, PLAIN);
     for next in calls.iter_mut().skip(1).take(HAND_OVERS) {
         tokio::time::advance(HELD_FOR).await;
         owner = hand_over(&mut client, &owner, next).await.owner;
@@ -121,11 +123,7 @@ async fn a_lock_that_is_held_for_longer_is_free_in_between_most_of_the_time() {
     let in_one_call = HAND_OVERS / 17;
     let each = HAND_OVERS - in_one_call;
     let expected = [in_one_call, each, each];
-    let made = calls_of(&faults);
-    assert_eq!(
-        [0, 1, 2].map(|script| made[script] - before[script]),
-        expected
-    );
+    assert_eq!(made(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,30 +194,27 @@ async fn a_fair_lock_is_handed_on_in_one_call_however_many_wait_and_however_long
     let mut client = world.client(0).await;
     let mut calls = line_up_fairly(&world, &mut [&mut client]).await;
     faults.set_answer_delay(Duration::ZERO);
-    let before = fair_calls_of(&faults);
+    let made = made(&faults, FAIR);
     let mut owner = "holder".to_owned();
     for next in &mut calls {
         tokio::time::advance(HELD_FOR).await;
         client.give_back("a", &owner, LockMode::Fair).await;
         owner = next.expect_granted().await.owner;
     }
-    let made = fair_calls_of(&faults);
-    assert_eq!([0, 1, 2].map(|it| made[it] - before[it]), [WAITERS, 0, 0]);
+    assert_eq!(made(), [WAITERS, 0, 0]);
     client.give_back("a", &owner, LockMode::Fair).await;
     world.expect_nothing_left(&["a"]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fair_lock_whose_next_owner_waits_elsewhere_is_released_and_seldom_offered() {
-    let (faults, connect) = FaultyHost::connector();
-    let options = Options {
+    let (faults, world) = World::faulty_with(&Options {
         coordinators: 2,
         ..Options::default()
-    };
-    let world = World::on(&options, World::store(), connect);
+    });
     let (mut client, mut elsewhere) = (world.client(0).await, world.client(1).await);
     let mut calls = line_up_fairly(&world, &mut [&mut client, &mut elsewhere]).await;
-    let before = fair_calls_of(&faults);
+    let made = made(&faults, FAIR);
     let mut owner = "holder".to_owned();
     for (at, next) in calls.iter_mut().enumerate() {
         let holder = if at % 2 == 1 {
@@ -230,8 +225,7 @@ async fn a_fair_lock_whose_next_owner_waits_elsewhere_is_released_and_seldom_off
         holder.give_back("a", &owner, LockMode::Fair).await;
         owner = next.expect_granted().await.owner;
     }
-    let made = fair_calls_of(&faults);
-    let [offered, released, _] = [0, 1, 2].map(|it| made[it] - before[it]);
+    let [offered, released, _] = made();
     assert_eq!(released, WAITERS);
     assert!(offered > 0 && offered <= WAITERS / 16 + 2, "{offered}");
 }
@@ -250,15 +244,10 @@ async fn a_fair_hand_over_whose_answer_is_lost_is_undone_and_the_next_one_gets_i
     assert!(third.fencing_token > second.fencing_token);
 }
 
-/// How often each script was called that hand-overs of a fair lock are made of.
-fn fair_calls_of(faults: &Faults) -> [usize; 3] {
-    ["lock_hand_on", "fair_release", "fair_acquire"].map(|script| faults.calls(script))
-}
-
 /// Calls that wait in the queue behind a holder, by turns at these clients.
 async fn line_up_fairly(world: &World, clients: &mut [&mut Client]) -> Vec<Call> {
     let first = try_request("a", "holder").in_mode(LockMode::Fair);
-    assert!(clients[0].try_with(first).await.unwrap().acquired);
+    assert!(clients[0].tries(first).await);
     let mut calls = Vec::new();
     for at in 0..WAITERS {
         let of = at % clients.len();
@@ -271,11 +260,6 @@ async fn line_up_fairly(world: &World, clients: &mut [&mut Client]) -> Vec<Call>
     calls
 }
 
-/// How often each script was called that hand-overs of a write lock are made of.
-fn write_calls_of(faults: &Faults) -> [usize; 3] {
-    ["lock_hand_on", "write_release", "write_acquire"].map(|script| faults.calls(script))
-}
-
 /// Calls in these modes that wait behind a writer, in this order.
 async fn line_up_behind_a_writer(
     world: &World,
@@ -283,7 +267,7 @@ async fn line_up_behind_a_writer(
     modes: &[LockMode],
 ) -> Vec<Call> {
     let first = try_request("a", "holder").in_mode(LockMode::Write);
-    assert!(client.try_with(first).await.unwrap().acquired);
+    assert!(client.tries(first).await);
     line_up_in(world, client, modes).await
 }
 
@@ -305,7 +289,7 @@ async fn a_write_lock_is_handed_on_in_one_call_and_now_and_then_it_is_the_turn_o
     let mut client = world.client(0).await;
     let mut calls = line_up_behind_a_writer(&world, &mut client, &[LockMode::Write; 40]).await;
     faults.set_answer_delay(Duration::ZERO);
-    let before = write_calls_of(&faults);
+    let made = made(&faults, WRITE);
     let (mut owner, mut token) = ("holder".to_owned(), 0);
     for next in calls.iter_mut().take(34) {
         client.give_back("a", &owner, LockMode::Write).await;
@@ -314,8 +298,7 @@ async fn a_write_lock_is_handed_on_in_one_call_and_now_and_then_it_is_the_turn_o
         (owner, token) = (grant.owner, grant.fencing_token);
     }
     // Each 17th is a release that is published, and an attempt.
-    let made = write_calls_of(&faults);
-    assert_eq!([0, 1, 2].map(|it| made[it] - before[it]), [32, 2, 2]);
+    assert_eq!(made(), [32, 2, 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,17 +330,12 @@ async fn a_hand_over_of_a_write_lock_whose_answer_is_lost_is_undone_and_the_next
     assert!(third.fencing_token > second.fencing_token);
 }
 
-/// How often each script was called that hand-overs to a writer are made of.
-fn calls_to_a_writer(faults: &Faults) -> [usize; 3] {
-    ["read_hand_on", "read_release", "write_acquire"].map(|script| faults.calls(script))
-}
-
 /// The owners that read.
 async fn read(client: &mut Client, readers: usize) -> Vec<String> {
     let owners: Vec<_> = (0..readers).map(|reader| format!("r{reader}")).collect();
     for owner in &owners {
         let request = try_request("a", owner).in_mode(LockMode::Read);
-        assert!(client.try_with(request).await.unwrap().acquired);
+        assert!(client.tries(request).await);
     }
     owners
 }
@@ -371,19 +349,14 @@ async fn the_last_of_many_readers_gives_the_lock_to_a_writer_in_one_call() {
         let readers = read(&mut client, READERS).await;
         let mut writers = line_up_in(&world, &mut client, &[LockMode::Write; 2]).await;
         faults.set_answer_delay(Duration::ZERO);
-        let before = calls_to_a_writer(&faults);
+        let made = made(&faults, TO_A_WRITER);
         for reader in &readers {
             client.give_back("a", reader, LockMode::Read).await;
         }
         let first = writers[0].expect_granted().await;
-        let made = calls_to_a_writer(&faults);
         // The first release asks who else reads, and the last one gives the lock.
         let expected = [2, READERS - 1, 0];
-        assert_eq!(
-            [0, 1, 2].map(|it| made[it] - before[it]),
-            expected,
-            "{turn}"
-        );
+        assert_eq!(made(), expected, "{turn}");
         client.give_back("a", &first.owner, LockMode::Write).await;
         let second = writers[1].expect_granted().await;
         assert!(second.fencing_token > first.fencing_token);

@@ -7,7 +7,7 @@ use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
-    Options, World,
+    World,
     client::{Session, acquire_request, proto, try_request},
     reason, secs,
 };
@@ -145,10 +145,7 @@ async fn where_it_cannot_be_had_it_is_refused() {
     };
     let op = session.send(Request::Acquire(short));
     assert_eq!(session.expect_failed(op).await, "INVALID_HOLD_AT_LEAST");
-    let quorum = World::with(&Options {
-        stores: 3,
-        ..Options::default()
-    });
+    let quorum = World::over(1, 3);
     let mut client = quorum.client(0).await;
     let request = pb::TryAcquireRequest {
         hold_at_least: Some(proto(secs(60))),

@@ -59,28 +59,12 @@ async fn a_repeated_release_gives_back_one_hold() {
 async fn a_refused_try_is_an_answer_too() {
     let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(10)).await.unwrap();
-    assert!(
-        !client
-            .try_with(with_id("a", "y", "r1"))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(!client.tries(with_id("a", "y", "r1")).await);
     client.release("a", "x").await.unwrap();
-    assert!(
-        !client
-            .try_with(with_id("a", "y", "r1"))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(!client.tries(with_id("a", "y", "r1")).await);
     tokio::time::advance(secs(61)).await;
     assert!(
-        client
-            .try_with(with_id("a", "y", "r1"))
-            .await
-            .unwrap()
-            .acquired,
+        client.tries(with_id("a", "y", "r1")).await,
         "after the retention time it is a new request"
     );
 }
@@ -155,14 +139,7 @@ async fn an_id_used_for_something_else_is_refused() {
     for refused in [other_owner, wait, other_operation] {
         expect_status(&refused, tonic::Code::InvalidArgument, "INVALID_REQUEST_ID");
     }
-    assert!(
-        client
-            .try_with(with_id("b", "y", "r1"))
-            .await
-            .unwrap()
-            .acquired,
-        "another name"
-    );
+    assert!(client.tries(with_id("b", "y", "r1")).await, "another name");
 }
 
 #[tokio::test(start_paused = true)]

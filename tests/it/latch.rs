@@ -13,7 +13,7 @@ use crate::support::{
     World,
     client::{expect_status, proto},
     counters::{Latch, LatchCall, Semaphore},
-    millis, reason, secs,
+    expect, millis, reason, secs,
 };
 
 #[tokio::test(start_paused = true)]
@@ -63,9 +63,10 @@ async fn a_wait_for_a_latch_is_bounded_and_leaves_nothing() {
     let ended = latch.wait(Some(secs(0))).await.end().await;
     assert_eq!(begun.elapsed(), secs(0));
     assert!(matches!(ended, Event::NotOpened(_)), "{ended:?}");
-    let Event::NotOpened(ended) = latch.wait(Some(millis(700))).await.end().await else {
-        panic!("it is closed");
-    };
+    let ended = expect!(
+        latch.wait(Some(millis(700))).await.end().await,
+        Event::NotOpened
+    );
     assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
     assert_eq!(ended.count, 1);
     assert!(begun.elapsed() >= millis(700) && begun.elapsed() < millis(750));
@@ -180,9 +181,7 @@ async fn latches_on_a_sessions_stream() {
     let told = session.answer(cancelled).await;
     assert!(matches!(told, Response::WaitingForLatch(_)), "{told:?}");
     session.send_as(cancelled, Request::Cancel(pb::CancelOperation {}));
-    let Response::LatchNotOpened(ended) = session.answer(cancelled).await else {
-        panic!("it is closed");
-    };
+    let ended = expect!(session.answer(cancelled).await, Response::LatchNotOpened);
     assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled);
     let waits = session.send(ask(request));
     session.answer(waits).await;

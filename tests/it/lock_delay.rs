@@ -9,7 +9,7 @@ use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
-    Options, World,
+    World,
     client::{Session, acquire_request, proto, std_duration, try_request},
     reason, secs,
 };
@@ -176,10 +176,7 @@ async fn where_it_cannot_be_had_it_is_refused() {
     let mut session = client.open_with(releases).await.unwrap();
     let op = session.send(Request::Acquire(delayed("a", LockMode::Exclusive)));
     assert_eq!(session.expect_failed(op).await, "INVALID_LOCK_DELAY");
-    let quorum = World::with(&Options {
-        stores: 3,
-        ..Options::default()
-    });
+    let quorum = World::over(1, 3);
     let mut session = quorum.client(0).await.open().await;
     let op = session.send(Request::Acquire(delayed("a", LockMode::Exclusive)));
     assert_eq!(session.expect_failed(op).await, "UNSUPPORTED_BY_STORE");

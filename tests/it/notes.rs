@@ -7,9 +7,9 @@ use lockkeeper_testkit::prelude::*;
 use tonic::Code;
 
 use crate::support::{
-    Options, World,
+    World,
     client::{Call, Client, Session, acquire_request, expect_status, try_request},
-    eventually, secs,
+    eventually, expect, secs,
 };
 
 fn note(reason: &str) -> pb::Note {
@@ -32,9 +32,7 @@ async fn hold(session: &mut Session, request: pb::AcquireRequest) -> pb::Grant {
 /// The reason of a lock's holder, as `Describe` shows it.
 async fn reason_of(client: &mut Client, name: &str) -> Option<String> {
     let described = client.describe(name).await;
-    let [holder] = described.holders.as_slice() else {
-        panic!("{described:?}");
-    };
+    let holder = expect!(described.holders.as_slice(), [holder] => holder);
     holder.note.as_ref().map(|note| note.reason.clone())
 }
 
@@ -81,12 +79,11 @@ async fn whoever_is_refused_waits_or_looks_reads_the_holders_note() {
         let waits = acquire_request(&name, "y").in_mode(wanted).within(secs(3));
         let mut call = other.acquire(waits).await.unwrap();
         assert_eq!(call.expect_waiting().await.holder_note, expected);
-        match call.end().await.unwrap() {
-            acquire_response::Event::NotGranted(ended) => {
-                assert_eq!(ended.holder_note, expected, "{mode:?}");
-            }
-            other => panic!("{other:?}"),
-        }
+        let ended = expect!(
+            call.end().await.unwrap(),
+            acquire_response::Event::NotGranted
+        );
+        assert_eq!(ended.holder_note, expected, "{mode:?}");
         let described = other.describe(&name).await;
         assert_eq!(described.holders[0].note, expected, "{mode:?}");
         session.close().await.unwrap();
@@ -251,10 +248,7 @@ async fn a_note_that_is_too_long_is_refused_and_a_quorum_refuses_all_by_name() {
         expect_status(&refused, Code::InvalidArgument, reason);
     }
     assert_eq!(world.store.key_count(), 0, "nothing was changed");
-    let world = World::with(&Options {
-        stores: 3,
-        ..Options::default()
-    });
+    let world = World::over(1, 3);
     let mut client = world.client(0).await;
     let request = try_request("a", "x").noted(note("deploy"));
     let refused = client.try_with(request).await.unwrap_err();

@@ -11,7 +11,7 @@ use crate::support::{
     World,
     client::{expect_status, proto, std_duration},
     counters::Semaphore,
-    eventually, millis, reason, secs,
+    eventually, expect, millis, reason, secs,
 };
 
 #[tokio::test(start_paused = true)]
@@ -325,9 +325,7 @@ async fn every_key_but_the_counters_ends_by_itself() {
     let call = permits.acquire(request).await.unwrap();
     { call }.expect_granted().await;
     let ends = |key: &[u8]| {
-        let Ok(Value::Int(left)) = world.store.command(&[b"PTTL", key]) else {
-            panic!("a time to live")
-        };
+        let left = expect!(world.store.command(&[b"PTTL", key]), Ok(Value::Int(left)) => left);
         left > 0
     };
     // What Redisson's own semaphores keep.

@@ -9,7 +9,7 @@ use crate::support::{
     Faults, World,
     client::{Client, Session, std_duration},
     counters::Semaphore,
-    eventually, millis, reason, secs,
+    eventually, expect, millis, reason, secs,
 };
 
 /// A semaphore with this many permits, and a session.
@@ -58,9 +58,7 @@ async fn a_repeated_release_leaves_what_was_taken_since() {
     ));
     session.acquire_permits("s", 1).await;
     let op_id = session.send(Request::ReleasePermits(repeated()));
-    let Response::PermitsReleased(again) = session.answer(op_id).await else {
-        panic!("not released")
-    };
+    let again = expect!(session.answer(op_id).await, Response::PermitsReleased);
     assert_eq!(again.released, 2, "as the first time");
     assert_eq!(permits.describe().await.available, 2);
     assert_eq!(world.coordinator(0).load().deadlines, 1);

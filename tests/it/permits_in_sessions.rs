@@ -6,10 +6,10 @@ use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
-    FaultyHost, Options, World,
+    Options, World,
     client::{proto, std_duration},
     counters::Semaphore,
-    eventually, millis, secs,
+    eventually, expect, millis, secs,
 };
 
 fn resume(opened: &pb::SessionOpened, permits: Vec<pb::PermitGrant>) -> Request {
@@ -80,9 +80,7 @@ async fn some_of_a_grant_are_given_back_and_the_rest_stays_watched() {
     assert_eq!(permits.describe().await.available, 2);
     let renew = pb::RenewPermitsRequest::named("s").lasting(secs(600));
     let op_id = session.send(Request::RenewPermits(renew));
-    let Response::PermitsRenewed(renewed) = session.answer(op_id).await else {
-        panic!("not renewed");
-    };
+    let renewed = expect!(session.answer(op_id).await, Response::PermitsRenewed);
     let mut counts: Vec<_> = renewed.grants.iter().map(|grant| grant.permits).collect();
     counts.sort_unstable();
     assert_eq!(counts, [1, 1], "both grants, as they are now");
@@ -95,12 +93,10 @@ async fn some_of_a_grant_are_given_back_and_the_rest_stays_watched() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_crosses_a_release_of_some_permits_loses_nothing() {
-    let (faults, connect) = FaultyHost::connector();
-    let options = Options {
+    let (faults, world) = World::faulty_with(&Options {
         call_timeout: secs(5),
         ..Options::default()
-    };
-    let world = World::on(&options, World::store(), connect);
+    });
     let mut client = world.client(0).await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(3).await;
@@ -230,9 +226,7 @@ async fn a_wait_on_the_stream_ends_with_a_cancel_or_with_the_session() {
     assert!(matches!(told, Response::WaitingForPermits(_)), "{told:?}");
     session.send_as(first, Request::Cancel(pb::CancelOperation {}));
     let ended = session.answer(first).await;
-    let Response::PermitsNotGranted(ended) = ended else {
-        panic!("{ended:?}");
-    };
+    let ended = expect!(ended, Response::PermitsNotGranted);
     assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled);
     let second = session.send_acquire_permits("s", 1);
     session.answer(second).await;
@@ -245,12 +239,10 @@ async fn a_wait_on_the_stream_ends_with_a_cancel_or_with_the_session() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_whose_outcome_is_not_known_is_undone_exactly() {
-    let (faults, connect) = FaultyHost::connector();
-    let options = Options {
+    let (faults, world) = World::faulty_with(&Options {
         call_timeout: secs(1),
         ..Options::default()
-    };
-    let world = World::on(&options, World::store(), connect);
+    });
     let mut client = world.client(0).await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(5).await;

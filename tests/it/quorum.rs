@@ -10,7 +10,8 @@ use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
-    Faults, FaultyHost, Options, World, client::try_request, eventually, millis, reason, secs,
+    Faults, FaultyHost, Options, World, client::try_request, eventually, expect, millis, reason,
+    secs,
 };
 
 /// A coordinator on so many stores, and the faults of each.
@@ -39,10 +40,8 @@ fn held(world: &World, name: &str) -> usize {
 fn counter(store: &EmbeddedStore, name: &str) -> u64 {
     let counter = keys::counter(name).to_bytes();
     let value = store.command(&[b"GET".as_slice(), &counter]).unwrap();
-    match value {
-        Value::Bytes(digits) => str::from_utf8(&digits).unwrap().parse().unwrap(),
-        other => panic!("{other:?}"),
-    }
+    let digits = expect!(value, Value::Bytes);
+    str::from_utf8(&digits).unwrap().parse().unwrap()
 }
 
 fn set_counter(store: &EmbeddedStore, name: &str, value: u64) {

@@ -10,7 +10,7 @@ use lockkeeper_testkit::prelude::*;
 use crate::support::{
     World,
     client::{acquire_request, proto},
-    secs,
+    expect, secs,
 };
 
 /// Takes a read lock with a lease that is far longer, of the session's or of its own, and has it
@@ -28,9 +28,7 @@ async fn left_of_a_cut_lock(session_lease: Duration, lease: Option<Duration>) ->
     assert_eq!(grant.watched, lease.is_none());
     world.redis(&["PEXPIRE", "a", "30000"]);
     tokio::time::sleep(secs(11)).await;
-    let Value::Int(left) = world.redis(&["PTTL", "a"]) else {
-        panic!("not a time")
-    };
+    let left = expect!(world.redis(&["PTTL", "a"]), Value::Int);
     left
 }
 

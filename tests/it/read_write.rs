@@ -6,7 +6,7 @@ use lockkeeper_store::{host::Value, script::keys};
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::{World, client::std_duration, millis, modes::wait, reason, secs};
+use crate::support::{World, client::std_duration, expect, millis, modes::wait, reason, secs};
 
 const READ: LockMode = LockMode::Read;
 const WRITE: LockMode = LockMode::Write;
@@ -19,10 +19,7 @@ fn field(world: &World, name: &str) -> Option<String> {
 }
 
 fn time_to_live(world: &World, key: &str) -> i64 {
-    match world.redis(&["PTTL", key]) {
-        Value::Int(left) => left,
-        other => panic!("{other:?}"),
-    }
+    expect!(world.redis(&["PTTL", key]), Value::Int)
 }
 
 #[tokio::test(start_paused = true)]

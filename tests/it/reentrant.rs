@@ -70,20 +70,8 @@ async fn tokens_grow_through_expiry_and_are_checked() {
         let owner = format!("o{round}");
         let grant = client.take_for("a", &owner, secs(1)).await;
         assert!(grant.fencing_token > last);
-        let check = |token| pb::CheckTokenRequest {
-            name: "a".to_owned(),
-            fencing_token: token,
-        };
-        let mut checked = async |token| {
-            client
-                .api
-                .check_token(check(token))
-                .await
-                .unwrap()
-                .into_inner()
-        };
-        assert!(checked(grant.fencing_token).await.current);
-        let stale = checked(last).await;
+        assert!(client.check_token("a", grant.fencing_token).await.current);
+        let stale = client.check_token("a", last).await;
         assert!(!stale.current && stale.held);
         assert_eq!(stale.last_fencing_token, grant.fencing_token);
         last = grant.fencing_token;

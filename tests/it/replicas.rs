@@ -4,14 +4,14 @@ use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_respo
 use lockkeeper_store::host::{Replicas, Value};
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
-use tonic::{Code, Status};
+use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use crate::support::{
-    Faults, FaultyHost, Options, World,
+    Faults, Options, World,
     client::{Client, Session, acquire_request, std_duration, try_request},
     counters::Semaphore,
-    eventually, millis, reason, secs,
+    eventually, expect, millis, reason, secs,
     several::{specs, try_all},
 };
 
@@ -22,12 +22,10 @@ const AT_LEAST_1: Replicas = Replicas {
 
 /// A world in which so many replicas must know of everything, and none does until told otherwise.
 async fn world(policy: Option<Replicas>) -> (World, Faults, Client) {
-    let (faults, connect) = FaultyHost::connector();
-    let options = Options {
+    let (faults, world) = World::faulty_with(&Options {
         replica_acks: policy,
         ..Options::default()
-    };
-    let world = World::on(&options, World::store(), connect);
+    });
     let client = world.client(0).await;
     (world, faults, client)
 }
@@ -36,23 +34,9 @@ fn wanting(min_replica_acks: u32) -> pb::TryAcquireRequest {
     try_request("a", "x").acked_by(min_replica_acks)
 }
 
-async fn try_with(
-    client: &mut Client,
-    request: pb::TryAcquireRequest,
-) -> Result<pb::TryAcquireResponse, Status> {
-    client
-        .api
-        .try_acquire(request)
-        .await
-        .map(tonic::Response::into_inner)
-}
-
 /// Holds of the lock, as the store has them.
 fn fields(world: &World, name: &str) -> i64 {
-    match world.redis(&["HLEN", name]) {
-        Value::Int(fields) => fields,
-        other => panic!("{other:?}"),
-    }
+    expect!(world.redis(&["HLEN", name]), Value::Int)
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +44,7 @@ async fn mission_22_a_grant_that_too_few_replicas_know_of_is_undone() {
     let (world, faults, mut client) = world(None).await;
     faults.set_replicas(1);
     let asked = Instant::now();
-    let refused = try_with(&mut client, wanting(2)).await.unwrap_err();
+    let refused = client.try_with(wanting(2)).await.unwrap_err();
     assert_eq!(asked.elapsed(), Faults::REPLICA_ACK_TIMEOUT);
     assert_eq!(
         (refused.code(), reason(&refused)),
@@ -76,7 +60,7 @@ async fn mission_22_a_grant_that_too_few_replicas_know_of_is_undone() {
     assert_eq!(fields(&world, "a"), 0, "it is free when the answer comes");
 
     faults.set_replicas(3);
-    let tried = try_with(&mut client, wanting(2)).await.unwrap();
+    let tried = client.try_with(wanting(2)).await.unwrap();
     assert_eq!(tried.grant.unwrap().replica_acks, 3);
     client.release("a", "x").await.unwrap();
     world.expect_nothing_left(&["a"]).await;
@@ -85,7 +69,7 @@ async fn mission_22_a_grant_that_too_few_replicas_know_of_is_undone() {
 #[tokio::test(start_paused = true)]
 async fn a_store_without_replicas_never_has_any() {
     let (world, mut client) = World::with_client().await;
-    let refused = try_with(&mut client, wanting(1)).await.unwrap_err();
+    let refused = client.try_with(wanting(1)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     assert!(refused.message().contains("no replicas"), "{refused}");
     world.expect_nothing_left(&["a"]).await;
@@ -138,7 +122,7 @@ async fn the_policy_is_a_lower_bound_of_what_a_request_asks_for() {
     ] {
         let (world, faults, mut client) = world(policy).await;
         faults.set_replicas(replicas);
-        let tried = try_with(&mut client, wanting(min)).await;
+        let tried = client.try_with(wanting(min)).await;
         let case = format!("{policy:?} {min} {replicas}");
         assert_eq!(tried.is_ok(), granted, "{case}");
         let waited = faults.replicas_waited_for();
@@ -154,10 +138,10 @@ async fn the_policy_is_a_lower_bound_of_what_a_request_asks_for() {
 async fn what_was_busy_is_not_waited_for() {
     let (_world, faults, mut client) = world(Some(AT_LEAST_1)).await;
     faults.set_replicas(1);
-    try_with(&mut client, wanting(0)).await.unwrap();
+    client.try_with(wanting(0)).await.unwrap();
     let before = faults.replicas_waited_for();
     let other = wanting(0).by("y");
-    assert!(!try_with(&mut client, other).await.unwrap().acquired);
+    assert!(!client.tries(other).await);
     assert!(client.release("a", "y").await.is_err());
     assert_eq!(faults.replicas_waited_for(), before);
 }
@@ -205,17 +189,13 @@ async fn a_repeat_of_the_request_is_a_new_attempt() {
     let (world, faults, mut client) = world(None).await;
     let request = wanting(1).with_id("r");
     for _ in 0..2 {
-        let refused = try_with(&mut client, request.clone()).await.unwrap_err();
+        let refused = client.try_with(request.clone()).await.unwrap_err();
         assert_eq!(reason(&refused), "NOT_REPLICATED");
         assert_eq!(fields(&world, "a"), 0);
     }
     faults.set_replicas(1);
-    let first = try_with(&mut client, request.clone())
-        .await
-        .unwrap()
-        .grant
-        .unwrap();
-    let again = try_with(&mut client, request).await.unwrap().grant.unwrap();
+    let first = client.take(request.clone()).await;
+    let again = client.take(request).await;
     assert_eq!(first.fencing_token, again.fencing_token);
     assert_eq!((again.hold_count, again.replica_acks), (1, 1));
 }
@@ -323,7 +303,7 @@ async fn a_grant_is_not_held_up_by_one_that_needs_more() {
 async fn a_renewal_by_the_client_needs_them_too() {
     let (_world, faults, mut client) = world(Some(AT_LEAST_1)).await;
     faults.set_replicas(1);
-    try_with(&mut client, wanting(0)).await.unwrap();
+    client.try_with(wanting(0)).await.unwrap();
     faults.set_replicas(0);
     let refused = client.renew("a", "x", secs(60)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_REPLICATED");
@@ -339,7 +319,7 @@ async fn a_renewal_by_the_client_needs_them_too() {
 async fn a_release_counts_whoever_knows_of_it() {
     let (world, faults, mut client) = world(Some(AT_LEAST_1)).await;
     faults.set_replicas(1);
-    try_with(&mut client, wanting(0)).await.unwrap();
+    client.try_with(wanting(0)).await.unwrap();
     let mut session = client.open().await;
     session.acquire("b").await;
     faults.set_replicas(0);

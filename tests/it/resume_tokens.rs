@@ -8,6 +8,7 @@ use tonic::Code;
 use crate::support::{
     Options, World,
     client::{Client, expect_status},
+    expect,
 };
 
 const DAY: u64 = 24 * 3600;
@@ -59,9 +60,7 @@ async fn a_session_that_lives_gets_new_tokens() {
     let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let mut session = client.open().await;
-    let Response::Opened(renewed) = session.notice().await else {
-        panic!("no token")
-    };
+    let renewed = expect!(session.notice().await, Response::Opened);
     assert_eq!(renewed.session_id, session.opened.session_id);
     let opened = pb::SessionOpened {
         resume_token: renewed.resume_token,
@@ -87,11 +86,7 @@ async fn a_token_that_later_ones_have_replaced_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_closed_session_comes_back_nowhere() {
     for stores in [1, 3] {
-        let world = World::with(&Options {
-            coordinators: 2,
-            stores,
-            ..Options::default()
-        });
+        let world = World::over(2, stores);
         let (mut client, mut other) = (world.client(0).await, world.client(1).await);
         let session = client.open().await;
         let opened = session.opened.clone();

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::support::{
     Options, World,
     client::{acquire_request, expect_status, std_duration, try_request},
-    eventually, millis, reason, secs,
+    eventually, expect, millis, reason, secs,
 };
 
 #[tokio::test(start_paused = true)]
@@ -219,23 +219,17 @@ async fn every_operation_is_also_a_frame() {
     assert_eq!(grant.session_id, session.id());
     let name = || "a".to_owned();
     let op = session.send(Request::Renew(pb::RenewRequest::named(name())));
-    let Response::Renewed(renewed) = session.end(op).await else {
-        panic!()
-    };
+    let renewed = expect!(session.end(op).await, Response::Renewed);
     assert_eq!(renewed.grant.unwrap().fencing_token, grant.fencing_token);
     let op = session.send(Request::Describe(pb::DescribeRequest { name: name() }));
-    let Response::Described(seen) = session.end(op).await else {
-        panic!()
-    };
+    let seen = expect!(session.end(op).await, Response::Described);
     assert_eq!(seen.holders.len(), 1);
     let check = pb::CheckTokenRequest {
         name: name(),
         fencing_token: grant.fencing_token,
     };
     let op = session.send(Request::CheckToken(check));
-    let Response::TokenChecked(checked) = session.end(op).await else {
-        panic!()
-    };
+    let checked = expect!(session.end(op).await, Response::TokenChecked);
     assert!(checked.current);
     assert!(session.release("a").await.released);
     let op = session.send_release("a", "");
@@ -250,9 +244,7 @@ async fn a_cancelled_frame_ends_with_one_answer() {
     let op = session.send_acquire("a", "");
     assert!(matches!(session.answer(op).await, Response::Waiting(_)));
     session.send_as(op, Request::Cancel(pb::CancelOperation {}));
-    let Response::NotGranted(ended) = session.end(op).await else {
-        panic!()
-    };
+    let ended = expect!(session.end(op).await, Response::NotGranted);
     assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled);
     session.send_as(999, Request::Cancel(pb::CancelOperation {}));
     let again = session.send_acquire("b", "");
@@ -305,7 +297,8 @@ async fn a_client_that_sends_no_pings_any_more_is_taken_for_gone() {
         assert!(!other.gets_for("a", "y", secs(1)).await, "it sends them");
         tokio::time::sleep(secs(3 * 30)).await;
         assert!(other.gets_for("a", "y", secs(1)).await, "{is_resumed}");
-        assert!(matches!(session.next().await, Ok(None)));
+        let end = session.next().await.unwrap_err();
+        assert_eq!(reason(&end), "SESSION_TIMED_OUT");
     }
     assert!(
         !other.gets_for("b", "z", secs(1)).await,
@@ -322,9 +315,7 @@ async fn with_10_000_waiting_frames_a_release_is_answered_at_once() {
         .map(|n| session.send_acquire("a", &format!("w{n}")))
         .collect();
     let release = session.send_release("a", "holder");
-    let Response::Released(released) = session.end(release).await else {
-        panic!()
-    };
+    let released = expect!(session.end(release).await, Response::Released);
     assert!(released.released);
     let first = session.expect_granted(asked[0]).await;
     assert_eq!(first.owner, "w0");

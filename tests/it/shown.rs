@@ -16,7 +16,7 @@ use crate::support::{
     World,
     client::{Client, Session, acquire_request},
     counters::{Latch, Semaphore},
-    eventually, secs,
+    eventually, expect, secs,
 };
 
 async fn open(client: &mut Client, called: &str) -> Session {
@@ -81,9 +81,7 @@ async fn holders_of_some_names_in_some_sessions_are_shown() {
     let names = ["a", "b"].map(|it| LockName::parse(it, coordinator.limits()).unwrap());
     let wanted = HashMap::from([(digest.clone(), HashSet::from(names))]);
     let here = coordinator.holders_here(&wanted);
-    let [holder] = here.as_slice() else {
-        panic!("{here:?}")
-    };
+    let holder = expect!(here.as_slice(), [holder] => holder);
     assert_eq!((holder.name.public(), &*holder.owner.label), ("a", "job"));
     assert_eq!(
         (&*holder.client_name, &holder.session_digest),
@@ -107,9 +105,9 @@ async fn what_an_owner_without_a_hold_is_told_of_the_lock() {
         owner: Owner::in_session(id, "", limits).unwrap(),
         lease: None,
     };
-    let why = async || match coordinator.renew(renew.clone()).await {
-        Err(Error::NotOwner(ownership)) => ownership,
-        other => panic!("{other:?}"),
+    let why = async || {
+        let refused = coordinator.renew(renew.clone()).await.unwrap_err();
+        expect!(refused, Error::NotOwner)
     };
     assert_eq!(why().await, Ownership::NeverHeld);
     client.try_acquire("a", "x", secs(60)).await.unwrap();
@@ -210,9 +208,7 @@ async fn names_are_looked_up_unless_they_are_in_use_no_more() {
     world.redis(&["DEL", "c"]);
     Semaphore::new(&client, "c").set(1).await;
     let seen = coordinator.look_at(&contended).await.unwrap();
-    let [LockSeen::Lock(NameKind::Lock, seen)] = seen.as_slice() else {
-        panic!("{seen:?}")
-    };
+    let seen = expect!(seen.as_slice(), [LockSeen::Lock(NameKind::Lock, seen)] => seen);
     assert_eq!((seen.name.public(), seen.holder_count), ("a", 1));
     faults.set_unavailable(true);
     assert!(
@@ -281,23 +277,27 @@ async fn a_coordinator_is_ready_if_its_store_answers_and_takes_writes() {
             "the store refuses writes: it cannot write to its disk (MISCONF)",
         ),
         (
-            HostError::Unavailable("it is being loaded".to_owned()),
-            "the store does not answer",
+            HostError::Unavailable("NOREPLICAS of the test".to_owned()),
+            "the store is unavailable: NOREPLICAS of the test",
         ),
         (
             HostError::OutcomeUnknown("late".to_owned()),
-            "the store does not answer",
+            "the store did not answer: late",
         ),
-        (rejected("NOPERM"), "the store refuses writes"),
+        (
+            rejected("NOPERM"),
+            "the store refuses writes: NOPERM of the test",
+        ),
     ];
     for (answer, why) in rows {
         faults.refuse("store_write", Some(answer));
-        assert_eq!(coordinator.ready().await, Err(why));
+        assert_eq!(coordinator.ready().await, Err(why.to_owned()));
     }
     faults.refuse("store_write", None);
     assert_eq!(coordinator.ready().await, Ok(()));
     faults.set_unavailable(true);
-    assert_eq!(coordinator.ready().await, Err("the store does not answer"));
+    let why = coordinator.ready().await.unwrap_err();
+    assert!(why.starts_with("the store is unavailable: "), "{why}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,9 +316,7 @@ async fn deadlocks_are_shown_as_circles_of_waits() {
     assert!(coordinator.deadlocks().is_empty());
     tokio::time::sleep(secs(3)).await;
     let deadlocks = coordinator.deadlocks();
-    let [deadlock] = deadlocks.as_slice() else {
-        panic!("{deadlocks:?}")
-    };
+    let deadlock = expect!(deadlocks.as_slice(), [deadlock] => deadlock);
     let mut waits: Vec<_> = deadlock
         .iter()
         .map(|it| (it.client_name.as_str(), it.name.public()))

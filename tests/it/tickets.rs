@@ -9,18 +9,10 @@ use tonic::Status;
 use tonic_types::StatusExt as _;
 
 use crate::support::{
-    Options, World,
+    World,
     client::{Client, Session, acquire_request, proto, std_duration},
     eventually, reason, secs,
 };
-
-fn world(stores: usize) -> World {
-    World::with(&Options {
-        coordinators: 2,
-        stores,
-        ..Options::default()
-    })
-}
 
 fn offer_of(session: &Session) -> pb::OfferRequest {
     pb::OfferRequest {
@@ -58,7 +50,7 @@ fn state(refused: Result<pb::Grant, Status>) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_claim_moves_the_lock_to_a_session_on_any_coordinator_and_fences_the_giver() {
     for node in [0, 1] {
-        let world = world(1);
+        let world = World::of(2);
         let (mut client, mut other) = (world.client(0).await, world.client(node).await);
         let (mut giver, mut claimer) = (client.open().await, other.open().await);
         let before = giver.acquire("a").await;
@@ -77,11 +69,7 @@ async fn a_claim_moves_the_lock_to_a_session_on_any_coordinator_and_fences_the_g
         assert_eq!(lost.grant.unwrap().fencing_token, before.fencing_token);
         let op = giver.send_release("a", "");
         assert_eq!(giver.expect_failed(op).await, "NOT_OWNER");
-        let check = pb::CheckTokenRequest {
-            name: "a".to_owned(),
-            fencing_token: before.fencing_token,
-        };
-        let checked = client.api.check_token(check).await.unwrap().into_inner();
+        let checked = client.check_token("a", before.fencing_token).await;
         assert!(checked.held && !checked.current, "{checked:?}");
         // The watchdog of its coordinator renews it.
         tokio::time::sleep(secs(100)).await;
@@ -93,7 +81,7 @@ async fn a_claim_moves_the_lock_to_a_session_on_any_coordinator_and_fences_the_g
 
 #[tokio::test(start_paused = true)]
 async fn of_two_claimers_at_the_same_time_one_has_the_lock() {
-    let world = world(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let (mut giver, one, two) = (client.open().await, client.open().await, other.open().await);
     giver.acquire("a").await;
@@ -110,7 +98,7 @@ async fn of_two_claimers_at_the_same_time_one_has_the_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_ticket_that_nobody_claims_leaves_all_as_it_was() {
-    let world = world(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let (mut giver, claimer) = (client.open().await, other.open().await);
     giver.acquire("a").await;
@@ -123,7 +111,7 @@ async fn a_ticket_that_nobody_claims_leaves_all_as_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn a_ticket_ends_with_its_grant() {
-    let world = world(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let (mut giver, claimer) = (client.open().await, other.open().await);
     giver.acquire("a").await;
@@ -139,7 +127,7 @@ async fn a_ticket_ends_with_its_grant() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_no_plain_grant_is_not_handed_over() {
-    let world = world(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let (mut giver, claimer) = (client.open().await, other.open().await);
     let nobodys = client.api.offer(offer_of(&giver)).await.unwrap_err();
@@ -180,7 +168,7 @@ async fn what_is_no_plain_grant_is_not_handed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_requests_are_refused_by_name() {
-    let world = world(1);
+    let world = World::of(2);
     let mut client = world.client(0).await;
     let (mut giver, claimer) = (client.open().await, client.open().await);
     giver.acquire("a").await;
@@ -208,7 +196,7 @@ async fn bad_requests_are_refused_by_name() {
     let refused = client.api.claim(of_another_lock).await.unwrap_err();
     assert_eq!(reason(&refused), "TICKET_REFUSED");
     assert_eq!(state(claim(&mut client, &claimer, "x").await), "invalid");
-    let quorum = self::world(3);
+    let quorum = World::over(2, 3);
     let mut client = quorum.client(0).await;
     let mut giver = client.open().await;
     giver.acquire("a").await;
@@ -236,7 +224,7 @@ async fn a_claim_without_an_answer_of_the_store_ends_with_the_lock_free() {
 
 #[tokio::test(start_paused = true)]
 async fn a_giver_that_the_message_does_not_reach_learns_of_it_when_it_resumes() {
-    let world = world(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let (mut giver, claimer) = (client.open().await, other.open().await);
     let grant = giver.acquire("a").await;
@@ -250,7 +238,7 @@ async fn a_giver_that_the_message_does_not_reach_learns_of_it_when_it_resumes() 
 
 #[tokio::test(start_paused = true)]
 async fn guards_of_the_client_are_handed_over() {
-    let world = world(1);
+    let world = World::of(2);
     let network = world.network();
     let (giver, claimer) = (network.client(&[0]), network.client(&[1]));
     let giver = giver.session().open().await.unwrap();

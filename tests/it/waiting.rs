@@ -97,12 +97,7 @@ async fn mission_26_a_limit_shorter_than_the_lease_gives_nothing_in_about_that_t
     let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(5)).await.unwrap();
     let begun = Instant::now();
-    client
-        .acquire(wait("a", "y", millis(10)))
-        .await
-        .unwrap()
-        .expect_timeout()
-        .await;
+    client.times_out(wait("a", "y", millis(10))).await;
     assert!(begun.elapsed() < millis(20), "{:?}", begun.elapsed());
 }
 
@@ -215,12 +210,7 @@ async fn zero_waits_not_at_all_and_a_huge_wait_is_no_limit() {
     let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(60)).await.unwrap();
     let begun = Instant::now();
-    client
-        .acquire(wait("a", "y", secs(0)))
-        .await
-        .unwrap()
-        .expect_timeout()
-        .await;
+    client.times_out(wait("a", "y", secs(0))).await;
     assert_eq!(begun.elapsed(), secs(0));
     let huge = prost_types::Duration {
         seconds: 315_576_000_000,

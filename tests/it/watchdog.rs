@@ -8,9 +8,9 @@ use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
-    FaultyHost, Options, World,
+    Options, World,
     client::{acquire_request, std_duration},
-    millis, reason, secs,
+    expect, millis, reason, secs,
 };
 
 #[tokio::test(start_paused = true)]
@@ -22,9 +22,7 @@ async fn mission_12_a_third_of_the_lease_after_another_it_is_renewed() {
     // Never below two thirds, and never asked for before it is due.
     for _ in 0..60 {
         tokio::time::sleep(secs(1)).await;
-        let Value::Int(left) = world.redis(&["PTTL", "a"]) else {
-            panic!()
-        };
+        let left = expect!(world.redis(&["PTTL", "a"]), Value::Int);
         assert!(left >= 19_900, "{left}");
     }
     let open = pb::OpenSession::default().lasting(secs(6));
@@ -140,9 +138,7 @@ async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends
     let granted = Instant::now();
     let grant = session.acquire("a").await;
     faults.set_unavailable(true);
-    let Response::AtRisk(risk) = session.notice().await else {
-        panic!()
-    };
+    let risk = expect!(session.notice().await, Response::AtRisk);
     assert!(
         std_duration(risk.valid_for) > secs(15),
         "early enough to act"
@@ -201,9 +197,7 @@ async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
     assert!(matches!(session.notice().await, Response::Recovered(_)));
     let before = Instant::now();
     assert_eq!(session.expect_lost().await.grant.unwrap().name, "b");
-    let Value::Int(left) = world.redis(&["PTTL", "b"]) else {
-        panic!()
-    };
+    let left = expect!(world.redis(&["PTTL", "b"]), Value::Int);
     assert!(
         left > 0,
         "told before it is over, {left} ms, after {:?}",
@@ -232,9 +226,7 @@ async fn what_was_granted_after_a_step_of_the_clock_is_kept_and_what_ended_says_
     let lost = notices
         .iter()
         .position(|it| matches!(it, Response::Lost(_)));
-    let Response::Lost(lost) = notices.remove(lost.expect("one is lost")) else {
-        panic!()
-    };
+    let lost = expect!(notices.remove(lost.expect("one is lost")), Response::Lost);
     assert_eq!(lost.reason(), LostReason::ClockStepped);
     assert_eq!(lost.grant.unwrap().name, "before");
     assert!(
@@ -285,15 +277,10 @@ async fn renewals_travel_together() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_when_the_lease_is_over_is_no_grant() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(
-        &Options {
-            call_timeout: secs(10),
-            ..Options::default()
-        },
-        World::store(),
-        connect,
-    );
+    let (faults, world) = World::faulty_with(&Options {
+        call_timeout: secs(10),
+        ..Options::default()
+    });
     let mut client = world.client(0).await;
     faults.set_answer_delay(Duration::from_millis(1200));
     let refused = client.try_acquire("a", "x", secs(1)).await.unwrap_err();

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::support::{
     Options, World,
     client::{Client, Session, acquire_request, proto, std_duration},
-    eventually, millis, reason, secs,
+    eventually, expect, millis, reason, secs,
 };
 
 /// A request that stands for 30 s.
@@ -42,10 +42,7 @@ async fn ask(
 }
 
 async fn expect_asked(session: &mut Session) -> pb::YieldRequested {
-    match session.notice().await {
-        Response::YieldRequested(asked) => asked,
-        other => panic!("{other:?}"),
-    }
+    expect!(session.notice().await, Response::YieldRequested)
 }
 
 /// What is not said within a second is not said.
@@ -54,19 +51,10 @@ async fn expect_silence(session: &mut Session) {
     assert!(said.is_err(), "{said:?}");
 }
 
-/// Two coordinators on one store, or on three.
-fn two(stores: usize) -> World {
-    World::with(&Options {
-        coordinators: 2,
-        stores,
-        ..Options::default()
-    })
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_holder_learns_on_any_coordinator_who_asks_for_its_lock_why_and_until_when() {
     for (stores, node) in [(1, 0), (1, 1), (3, 0), (3, 1)] {
-        let world = two(stores);
+        let world = World::over(2, stores);
         let (mut client, mut other) = (world.client(0).await, world.client(node).await);
         let mut session = client.open().await;
         let grant = session.acquire("a").await;
@@ -103,7 +91,7 @@ async fn a_holder_learns_on_any_coordinator_who_asks_for_its_lock_why_and_until_
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_ignores_a_request_keeps_its_lock() {
-    let world = two(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let mut session = client.open().await;
     session.acquire("a").await;
@@ -116,7 +104,7 @@ async fn a_holder_that_ignores_a_request_keeps_its_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn each_reader_is_asked_and_no_one_else() {
-    let world = two(1);
+    let world = World::of(2);
     let (mut one, mut two) = (world.client(0).await, world.client(1).await);
     let (mut reader, mut second, mut stranger) =
         (one.open().await, two.open().await, one.open().await);
@@ -136,7 +124,7 @@ async fn each_reader_is_asked_and_no_one_else() {
 
 #[tokio::test(start_paused = true)]
 async fn who_cannot_be_reached_is_named() {
-    let world = two(1);
+    let world = World::of(2);
     let mut client = world.client(0).await;
     client.try_acquire("a", "ci", secs(100)).await.unwrap();
     let begun = Instant::now();
@@ -158,7 +146,7 @@ async fn who_cannot_be_reached_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_comes_back_on_another_coordinator_is_reached_then() {
-    let mut world = two(1);
+    let mut world = World::of(2);
     let third = world.add_coordinator(&Options::default());
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let mut session = client.open().await;
@@ -182,7 +170,7 @@ async fn a_session_that_comes_back_on_another_coordinator_is_reached_then() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_a_broken_stream_swallowed_is_delivered_by_the_next_one() {
-    let world = two(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let mut session = client.open().await;
     let grant = session.acquire("a").await;
@@ -197,7 +185,7 @@ async fn a_request_that_a_broken_stream_swallowed_is_delivered_by_the_next_one()
 
 #[tokio::test(start_paused = true)]
 async fn a_later_holder_is_not_asked_for_an_earlier_one() {
-    let world = two(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let mut session = client.open().await;
     session.acquire("a").await;
@@ -218,7 +206,7 @@ async fn a_later_holder_is_not_asked_for_an_earlier_one() {
 #[tokio::test(start_paused = true)]
 async fn a_preempted_holder_is_told_twice_before_the_lock_is_anybody_elses() {
     for (stores, node) in [(1, 0), (1, 1), (3, 1)] {
-        let world = two(stores);
+        let world = World::over(2, stores);
         let (mut client, mut other) = (world.client(0).await, world.client(node).await);
         let (mut session, mut waiting) = (client.open().await, other.open().await);
         let grant = session.acquire("a").await;
@@ -254,7 +242,7 @@ async fn a_preempted_holder_is_told_twice_before_the_lock_is_anybody_elses() {
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_nothing_reaches_keeps_its_lease_but_no_more() {
-    let world = two(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     client.try_acquire("a", "ci", secs(40)).await.unwrap();
     let begun = Instant::now();
@@ -270,7 +258,7 @@ async fn a_holder_that_nothing_reaches_keeps_its_lease_but_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_grace_period_is_shorter_than_the_lease() {
-    let world = two(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let mut session = client.open().await;
     session.acquire("a").await;
@@ -288,7 +276,7 @@ async fn a_grace_period_is_shorter_than_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_that_mean_nothing_are_refused() {
-    let world = two(1);
+    let world = World::of(2);
     let mut client = world.client(0).await;
     let refusals = [
         (
@@ -324,21 +312,21 @@ async fn requests_that_mean_nothing_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_that_stand_are_limited() {
-    let world = two(1);
+    let world = World::of(2);
     let mut client = world.client(0).await;
     client.try_acquire("a", "ci", secs(100)).await.unwrap();
     for _ in 0..1000 {
         ask(&mut client, preempts("a", secs(50))).await.unwrap();
     }
     let refused = ask(&mut client, asks("a")).await.unwrap_err();
-    assert_eq!(reason(&refused), "WAITERS_MAX");
+    assert_eq!(reason(&refused), "YIELDS_MAX");
     tokio::time::sleep(secs(60)).await;
     ask(&mut client, asks("a")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_for_a_lock_that_nobody_holds_does_not_stand() {
-    let world = two(1);
+    let world = World::of(2);
     let mut client = world.client(0).await;
     for _ in 0..1001 {
         ask(&mut client, preempts("free", secs(50))).await.unwrap();
@@ -347,7 +335,7 @@ async fn a_request_for_a_lock_that_nobody_holds_does_not_stand() {
 
 #[tokio::test(start_paused = true)]
 async fn a_short_request_reaches_a_holder_elsewhere_too() {
-    let world = two(1);
+    let world = World::of(2);
     let (mut client, mut other) = (world.client(0).await, world.client(1).await);
     let mut session = client.open().await;
     session.acquire("a").await;
@@ -385,7 +373,7 @@ async fn a_request_fails_if_it_was_never_sent_and_goes_on_if_only_a_repeat_was_n
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_of_the_client_says_that_its_lock_is_asked_for() {
-    let world = two(1);
+    let world = World::of(2);
     let session = world.network().client(&[0]).session().open().await.unwrap();
     let guard = session.locks(["a", "b"]).acquire().await.unwrap();
     let mut other = world.client(1).await;

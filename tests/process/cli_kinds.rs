@@ -175,42 +175,6 @@ async fn several_locks_at_once() {
 }
 
 #[tokio::test]
-async fn semaphores() {
-    let shell = Shell::start().await;
-    shell
-        .tell(
-            "semaphore acquire pool --owner o => 64 lockkeeper: SEMAPHORE_NOT_FOUND: …
-             semaphore set pool 3 => 0 created pool total=3 available=3
-             semaphore set pool 5 --only-if-absent => 0 set pool total=3 available=3",
-        )
-        .await;
-    let line = "semaphore acquire pool --permits 2 --owner o --lease 1m";
-    let (code, text) = shell.ask(line).await;
-    assert_eq!(code, 0, "{text}");
-    let granted = "granted pool owner=o permits=2 lease=1m valid_for=59s";
-    assert!(text.starts_with(granted), "{text}");
-    let ids = text.trim_end().rsplit_once('=').unwrap().1.to_owned();
-    let one = ids.split(',').next().unwrap();
-    assert!(one.len() == 32 && ids.len() == 65, "{text}");
-    let story = format!(
-        "semaphore try-acquire pool -p 2 --owner p => 1 not granted pool: available=1
-         semaphore acquire pool -p 9 --owner p => 64
-         semaphore renew pool --owner o --permit {one} --lease 2m
-           => 0 renewed pool owner=o permits=1 lease=2m …
-         semaphore release pool --owner o --permit {one} => 0 released pool permits=1 available=2
-         semaphore release pool --owner o => 0 released pool permits=1 available=3
-         semaphore release pool --owner o => 1"
-    );
-    shell.tell(&story).await;
-    let (_, text) = shell.ask("semaphore describe pool --output json").await;
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        (&json["total"], &json["available"]),
-        (&3.into(), &"3".into())
-    );
-}
-
-#[tokio::test]
 async fn commands_under_permits() {
     let shell = Shell::start().await;
     shell
@@ -259,38 +223,14 @@ async fn commands_under_permits() {
 #[tokio::test]
 async fn latches() {
     let shell = Shell::start().await;
-    shell
-        .tell(
-            "latch wait start => 0 open start count=0
-             latch wait start --must-exist => 1 not closed start: it was never set, or it has opened
-             latch set start 2 --ttl 1h => 0 set start count=2
-             latch set start 5 => 1 not set start count=2",
-        )
-        .await;
-    let (code, text) = shell.ask("latch wait start --wait 50ms").await;
-    assert_eq!(code, 1, "{text}");
-    let not_opened = "not opened start: the wait timed out, count=2\n";
-    assert!(text.starts_with(not_opened), "{text}");
+    shell.tell("latch set start 1 --ttl 1h => 0").await;
     let waiting = shell.spawn(&["latch", "wait", "start", "--output", "json"]);
     eventually("it waits", || async {
         let (_, text) = shell.ask("latch describe start").await;
-        text.starts_with("closed start count=2 remaining_ttl=59m") && text.ends_with(" waiters=1\n")
+        text.starts_with("closed start count=1 remaining_ttl=59m") && text.ends_with(" waiters=1\n")
     })
     .await;
-    shell
-        .tell(
-            "latch count-down start --request-id r => 0 closed start count=1
-             latch count-down start --request-id r => 0 closed start count=1
-             latch count-down start => 0 open start count=0",
-        )
-        .await;
+    let opens = "latch count-down start => 0 open start count=0";
+    shell.tell(opens).await;
     assert_eq!(end(waiting).await, "{\"opened\":{}}\n");
-    shell
-        .tell(
-            "latch count-down start => 64 lockkeeper: COUNT_EXCEEDED: …
-             latch set other 1 => 0
-             latch delete other => 0 deleted other
-             latch delete other => 0 no latch other",
-        )
-        .await;
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper_api::pb::{LostReason, session_response::Response};
+use lockkeeper_api::pb::LostReason;
 use lockkeeper_base::tasks::spawn_detached;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
@@ -21,7 +21,9 @@ use crate::{
     coordinator::{Coordinator, Settings},
     heartbeat,
     redis_server::eventually,
-    steps::{expect_serving, judged_by_time, measured, millis, secs, since, timed_wait},
+    steps::{
+        expect_serving, judged_by_time, lost_after_risk, measured, millis, secs, since, timed_wait,
+    },
 };
 
 const TASKS: usize = 64;
@@ -213,13 +215,7 @@ async fn a_grant_that_the_promoted_replica_does_not_know_is_told_as_lost() {
     }
     store.kill(0);
     let killed = Instant::now();
-    let lost = loop {
-        match holder.notice().await {
-            Response::Lost(lost) => break lost,
-            Response::AtRisk(_) | Response::Recovered(_) => {}
-            other => panic!("expected lost, got {other:?}"),
-        }
-    };
+    let (lost, _) = lost_after_risk(&mut holder).await;
     measured("until the loss is told", killed.elapsed());
     assert_eq!(lost.reason, i32::from(LostReason::Expired));
     assert_eq!(lost.grant.unwrap().name, names[0]);

@@ -4,11 +4,11 @@ use lockkeeper_api::pb::{self, session_request::Request};
 use lockkeeper_testkit::prelude::*;
 
 use crate::{
-    coordinator::{Coordinator, client_at},
-    redis_server::{RedisServer, eventually},
+    coordinator::client_at,
+    redis_server::eventually,
     steps::{
         HAND_OVER_MAX, LEASE, between, expect_no_trace, expect_serving, judged_by_time, lease_end,
-        lost_after_risk, settings_on, timed_wait, wait_for,
+        lost_after_risk, settings_on, timed_wait, two_coordinators, wait_for,
     },
     tcp_proxy::TcpProxy,
 };
@@ -16,9 +16,7 @@ use crate::{
 #[tokio::test]
 async fn it_neither_renews_nor_hands_out_what_is_not_its_any_more() {
     judged_by_time(async || {
-        let redis = RedisServer::start().await;
-        let settings = settings_on(&redis.url());
-        let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+        let (redis, a, b) = two_coordinators(settings_on).await;
         let (mut at_a, mut at_b) = (a.client().await, b.client().await);
         let mut holder = at_a.open().await;
         let held = holder.acquire("build").await;
@@ -62,11 +60,12 @@ async fn it_neither_renews_nor_hands_out_what_is_not_its_any_more() {
 
 #[tokio::test]
 async fn a_wait_that_thaws_leaves_the_lock_of_its_resumed_session_alone() {
-    let redis = RedisServer::start().await;
-    let settings = settings_on(&redis.url())
-        .with("server.keepalive_interval", "1s")
-        .with("server.keepalive_timeout", "1s");
-    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let (_redis, a, b) = two_coordinators(|url| {
+        settings_on(url)
+            .with("server.keepalive_interval", "1s")
+            .with("server.keepalive_timeout", "1s")
+    })
+    .await;
     let network = TcpProxy::to(a.address().port()).await;
     let mut at_a = client_at(network.address()).await;
     let mut at_b = b.client().await;

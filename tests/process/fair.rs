@@ -7,9 +7,9 @@ use lockkeeper_api::pb::LockMode;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    steps::{judged_by_time, secs, since},
+    coordinator::Settings,
+    redis_server::RedisServer,
+    steps::{judged_by_time, secs, since, two_coordinators},
 };
 
 const FAIR: LockMode = LockMode::Fair;
@@ -20,9 +20,7 @@ const DEAD_HEAD_MAX: Duration = secs(10);
 
 #[tokio::test]
 async fn mission_17_waiters_at_two_coordinators_are_granted_in_the_order_they_came() {
-    let redis = RedisServer::start().await;
-    let settings = Settings::on(&redis.url());
-    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let (redis, a, b) = two_coordinators(Settings::on).await;
     let mut clients = [a.client().await, b.client().await];
     let mut holder = clients[0].open().await;
     holder.take_in("fair", FAIR).await;
@@ -55,9 +53,7 @@ async fn mission_17_waiters_at_two_coordinators_are_granted_in_the_order_they_ca
 #[tokio::test]
 async fn a_first_waiter_whose_coordinator_is_killed_delays_the_next_by_seconds() {
     judged_by_time(async || {
-        let redis = RedisServer::start().await;
-        let settings = Settings::on(&redis.url());
-        let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+        let (redis, a, b) = two_coordinators(Settings::on).await;
         let (mut at_a, mut at_b) = (a.client().await, b.client().await);
         let mut holder = at_b.open().await;
         holder.take_in("fair", FAIR).await;
@@ -78,27 +74,6 @@ async fn a_first_waiter_whose_coordinator_is_killed_delays_the_next_by_seconds()
         expect_no_queue(&redis).await;
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_client_that_is_killed_makes_way_at_once() {
-    let redis = RedisServer::start().await;
-    let coordinator = Coordinator::start(&Settings::on(&redis.url())).await;
-    let mut client = coordinator.client().await;
-    let mut holder = client.open().await;
-    holder.take_in("fair", FAIR).await;
-    let mut gone = coordinator.client().await;
-    let mut first = gone.open().await;
-    first.wait_in("fair", FAIR).await;
-    let mut second = client.open().await;
-    let (op_id, _) = second.wait_in("fair", FAIR).await;
-    drop((first, gone));
-    eventually("one waits", || async {
-        client.clone().describe("fair").await.waiter_count == 1
-    })
-    .await;
-    holder.release_in("fair", FAIR).await;
-    second.expect_granted(op_id).await;
 }
 
 /// The queue and all that belongs to it is gone.

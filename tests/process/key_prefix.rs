@@ -1,7 +1,7 @@
 //! Names that have a prefix in the store and none for clients.
 
 use deadpool_redis::redis::Value;
-use lockkeeper_api::pb::{self, LockMode, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode};
 use lockkeeper_testkit::prelude::*;
 
 use crate::{
@@ -10,7 +10,9 @@ use crate::{
     counters::{Latch, Semaphore},
     redis_server::RedisServer,
     redisson_client::RedissonClient,
-    steps::{secs, settings_on, timed_wait, until_relying_on_messages},
+    steps::{
+        lost_after_risk, refusal_to_start, secs, settings_on, timed_wait, until_relying_on_messages,
+    },
 };
 
 async fn under(redis: &RedisServer, prefix: &str) -> (Coordinator, Client) {
@@ -131,13 +133,8 @@ async fn a_loss_is_told_by_the_name_that_the_client_knows() {
     let mut session = client.open().await;
     let grant = session.acquire("build").await;
     redis.command(&["DEL", "app:build"]).await;
-    let lost = loop {
-        match session.notice().await {
-            Response::Lost(lost) => break lost.grant.unwrap(),
-            Response::AtRisk(_) => {}
-            other => panic!("{other:?}"),
-        }
-    };
+    let (lost, _) = lost_after_risk(&mut session).await;
+    let lost = lost.grant.unwrap();
     assert_eq!(
         (lost.name.as_str(), lost.fencing_token),
         ("build", grant.fencing_token)
@@ -173,15 +170,8 @@ async fn an_impossible_prefix_is_refused_at_start() {
         ("redisson_lock_token:", "reserved"),
         ("{}", "empty hash tag"),
     ] {
-        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--set"])
-            .arg(format!("store.key_prefix={prefix}"))
-            .kill_on_drop(true)
-            .output()
-            .await
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(78), "{prefix}: {said}");
+        let (code, said) = refusal_to_start(&[("store.key_prefix", prefix)]).await;
+        assert_eq!(code, Some(78), "{prefix}: {said}");
         assert!(
             said.contains("store.key_prefix") && said.contains(problem),
             "{said}"

@@ -7,7 +7,7 @@
 
 use lockkeeper_testkit::{
     client, cluster, coordinator, counters, fake_redis, heartbeat, modes, quorum as quorum_members,
-    redis_server, refusing_port, sentinels, several, stores, tcp_proxy,
+    redis_server, refusing_port, sentinels, several, stores, tcp_proxy, tls,
 };
 
 mod redisson_client;
@@ -17,10 +17,10 @@ mod abuse;
 mod bench;
 mod cli;
 mod cli_kinds;
+mod cli_restarts;
 mod cluster_failover;
 mod cluster_host;
 mod cluster_locks;
-mod cluster_store;
 mod fake;
 mod golden;
 mod redis_host;
@@ -62,6 +62,7 @@ mod semaphores;
 mod store_forgets;
 mod store_frozen;
 mod store_full;
+mod store_readiness;
 mod telemetry;
 mod transfers;
 mod two_coordinators;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use lockkeeper_api::pb::{self, LockMode, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode};
 use lockkeeper_testkit::prelude::*;
 use tokio::{net::TcpStream, time::Instant};
 use tonic::Code;
@@ -15,7 +15,6 @@ use crate::{
     counters::{Latch, Semaphore},
     quorum_members::Quorum,
     redis_server::{RedisServer, eventually},
-    several::{release_all, spec, specs, try_all},
     steps::{
         PROMPT, expect_no_trace, judged_by_time, lost_after_risk, millis, open_with_lease,
         released_to, secs, since, timed_wait,
@@ -205,58 +204,6 @@ async fn a_waiter_at_another_coordinator_is_woken_by_the_members_that_are_left()
 }
 
 #[tokio::test]
-async fn readers_share_and_a_writer_waits_for_all_of_them() {
-    let mut quorum = Quorum::start(3).await;
-    let coordinator = quorum.coordinator(&quorum.settings()).await;
-    let mut client = coordinator.client().await;
-    quorum.members[1].kill();
-    let mut tried = async |mode, owner| {
-        let tried = client.try_in("book", owner, mode, secs(60)).await;
-        tried.unwrap().grant
-    };
-    let first = tried(LockMode::Write, "w").await.unwrap();
-    assert!(tried(LockMode::Read, "r").await.is_none());
-    let mut other = coordinator.client().await;
-    other.give_back("book", "w", LockMode::Write).await;
-    for owner in ["r", "s"] {
-        let read = tried(LockMode::Read, owner).await.unwrap();
-        assert_eq!(read.fencing_token, first.fencing_token);
-    }
-    assert!(tried(LockMode::Write, "w").await.is_none());
-    for owner in ["r", "s"] {
-        other.give_back("book", owner, LockMode::Read).await;
-    }
-    let second = tried(LockMode::Write, "w").await.unwrap();
-    assert!(second.fencing_token > first.fencing_token);
-}
-
-#[tokio::test]
-async fn several_locks_are_taken_in_order_and_given_back() {
-    let quorum = Quorum::start(3).await;
-    let coordinator = quorum.coordinator(&quorum.settings()).await;
-    let mut client = coordinator.client().await;
-    let locks = specs(&["a", "b:read"]);
-    let mut take = try_all(locks.clone(), "x");
-    client.try_acquire("b-other", "y", secs(60)).await.unwrap();
-    let taken = client.try_all(take.clone()).await.unwrap();
-    assert_eq!(taken.grants.len(), 2);
-    let give = release_all(locks, "x");
-    let given = client.api.release_all(give).await.unwrap().into_inner();
-    assert!(given.locks.iter().all(|lock| lock.held));
-    for name in ["a", "b"] {
-        assert_eq!(quorum.count_of(&[0, 1, 2], name).await, 0);
-    }
-    // One that is held gives back what was taken before it.
-    take.locks.push(spec("b-other"));
-    let refused = client.try_all(take).await.unwrap();
-    assert_eq!(
-        (refused.acquired, refused.busy_name.as_str()),
-        (false, "b-other")
-    );
-    assert_eq!(quorum.count_of(&[0, 1, 2], "a").await, 0);
-}
-
-#[tokio::test]
 async fn what_a_quorum_cannot_keep_honest_is_refused_by_name() {
     let quorum = Quorum::start(3).await;
     let coordinator = quorum.coordinator(&quorum.settings()).await;
@@ -367,12 +314,6 @@ async fn a_member_that_comes_back_empty_counts_again_with_the_next_grant() {
         quorum.members[restarted].kill();
         quorum.members[restarted].restart_on_same_port().await;
     }
-    let lost = loop {
-        match session.notice().await {
-            Response::Lost(lost) => break lost,
-            Response::AtRisk(_) | Response::Recovered(_) => {}
-            other => panic!("expected lost, got {other:?}"),
-        }
-    };
+    let (lost, _) = lost_after_risk(&mut session).await;
     assert_eq!(lost.grant.unwrap().name, "build");
 }

@@ -1,6 +1,6 @@
 //! The Redis host against servers that ask for a password, or that speak TLS.
 
-use std::{path::Path, process::Command, sync::Arc};
+use std::{net::Ipv4Addr, sync::Arc};
 
 use lockkeeper_store::host::{
     Call, HostError, Script, ScriptHost, Value, Wake,
@@ -8,14 +8,14 @@ use lockkeeper_store::host::{
     words,
 };
 use lockkeeper_testkit::prelude::*;
-use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use crate::{
     client::{reason, try_request},
     coordinator::Coordinator,
     redis_server::{RedisServer, eventually},
-    steps::{expect_serving, secs, settings_on},
+    steps::{expect_serving, refusal_to_start, secs, settings_on},
+    tls::Certificate,
 };
 
 static ONE: Script = Script::new("one", "return 1");
@@ -35,35 +35,12 @@ async fn outcome(config: &RedisConfig) -> Result<Value, HostError> {
     outcome
 }
 
-/// Makes a certificate for this machine; the server's own, and what the client trusts.
-fn make_certificate(directory: &Path) {
-    let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-        ])
-        .args([
-            "-nodes", "-days", "2", "-subj", "/CN=test", "-keyout", "key.pem",
-        ])
-        .args([
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-            "-out",
-            "certificate.pem",
-        ])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .current_dir(directory)
-        .output()
-        .expect("openssl is not installed: apt-get install openssl");
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+/// A server that speaks TLS with a certificate, and wants to see one of its clients or not.
+async fn tls_server(certificate: &Certificate, auth_clients: bool) -> (RedisServer, String) {
+    let arguments = certificate.arguments(auth_clients);
+    let server = RedisServer::start_with(&arguments.each_ref().map(String::as_str)).await;
+    let port = server.tls_port().expect("it has a certificate");
+    (server, format!("rediss://127.0.0.1:{port}"))
 }
 
 #[tokio::test]
@@ -176,24 +153,9 @@ async fn channels_come_back_though_others_are_refused() {
 #[tokio::test]
 async fn tls_works_and_strangers_are_not_trusted() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let directory = TempDir::new().expect("a temporary directory");
-    make_certificate(directory.path());
-    let file = |name| directory.path().join(name).to_string_lossy().into_owned();
-    let (certificate, key) = (file("certificate.pem"), file("key.pem"));
-    let server = RedisServer::start_with(&[
-        "--tls-cert-file",
-        &certificate,
-        "--tls-key-file",
-        &key,
-        "--tls-ca-cert-file",
-        &certificate,
-        "--tls-auth-clients",
-        "no",
-    ])
-    .await;
-
-    let url = tls_url(&server);
-    let root = Some(std::fs::read(&certificate).expect("the certificate"));
+    let certificate = Certificate::of(&[Ipv4Addr::LOCALHOST]);
+    let (_server, url) = tls_server(&certificate, false).await;
+    let root = Some(std::fs::read(certificate.certificate()).expect("the certificate"));
     let tls = TlsCertificates { root, client: None };
     let config = RedisConfig {
         url: url.clone(),
@@ -212,43 +174,15 @@ async fn tls_works_and_strangers_are_not_trusted() {
     ));
 }
 
-/// A server that wants to see a certificate, and the folder with its own, which is its clients'
-/// too.
-async fn suspicious_server() -> (RedisServer, String, TempDir) {
-    let directory = TempDir::new().expect("a temporary directory");
-    make_certificate(directory.path());
-    let file = |name| directory.path().join(name).to_string_lossy().into_owned();
-    let certificate = file("certificate.pem");
-    let server = RedisServer::start_with(&[
-        "--tls-cert-file",
-        &certificate,
-        "--tls-key-file",
-        &file("key.pem"),
-        "--tls-ca-cert-file",
-        &certificate,
-        "--tls-auth-clients",
-        "yes",
-    ])
-    .await;
-    let url = tls_url(&server);
-    (server, url, directory)
-}
-
-fn tls_url(server: &RedisServer) -> String {
-    let port = server.tls_port().expect("it has a certificate");
-    format!("rediss://127.0.0.1:{port}")
-}
-
 #[tokio::test]
 async fn mission_21_a_coordinator_shows_its_certificate_and_trusts_a_private_authority() {
-    let (server, url, directory) = suspicious_server().await;
-    let file = |name| directory.path().join(name).to_string_lossy().into_owned();
-    let (certificate, key) = (file("certificate.pem"), file("key.pem"));
-    let trusting = settings_on(&url).with("store.tls.ca_file", &certificate);
+    let own = Certificate::of(&[Ipv4Addr::LOCALHOST]);
+    let (server, url) = tls_server(&own, true).await;
+    let trusting = settings_on(&url).with("store.tls.ca_file", &own.certificate());
     let good = trusting
         .clone()
-        .with("store.tls.certificate_file", &certificate)
-        .with("store.tls.key_file", &key)
+        .with("store.tls.certificate_file", &own.certificate())
+        .with("store.tls.key_file", &own.key())
         .with("store.replica_ack_timeout", "100ms")
         .with("store.client_name", "locks-of-ours");
     let coordinator = Coordinator::start(&good).await;
@@ -269,27 +203,10 @@ async fn mission_21_a_coordinator_shows_its_certificate_and_trusts_a_private_aut
     }
 }
 
-/// What the coordinator says instead of starting, and how it ends.
-async fn refusal_to_start(settings: &[(&str, &str)]) -> (Option<i32>, String) {
-    let settings = settings.iter().map(|(key, value)| format!("{key}={value}"));
-    let arguments = settings.flat_map(|setting| ["--set".to_owned(), setting]);
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .args(arguments)
-        .kill_on_drop(true)
-        .output()
-        .await
-        .expect("it runs");
-    let said = String::from_utf8(output.stderr).expect("text");
-    (output.status.code(), said)
-}
-
 #[tokio::test]
 async fn certificates_that_cannot_be_used_are_refused_with_key_and_file() {
-    let directory = TempDir::new().expect("a temporary directory");
-    make_certificate(directory.path());
-    let file = |name| directory.path().join(name).to_string_lossy().into_owned();
-    std::fs::write(file("nonsense.pem"), "nonsense").expect("written");
+    let own = Certificate::of(&[Ipv4Addr::LOCALHOST]);
+    std::fs::write(own.file("nonsense.pem"), "nonsense").expect("written");
     let url = ("store.url", "rediss://:tuna@localhost:1");
     let (certificate, key) = ("store.tls.certificate_file", "store.tls.key_file");
     for (settings, wrong) in [
@@ -314,14 +231,14 @@ async fn certificates_that_cannot_be_used_are_refused_with_key_and_file() {
         let at_fault = settings.iter().find(|(key, _)| *key == wrong).unwrap().1;
         let files: Vec<_> = settings
             .iter()
-            .map(|(key, name)| (*key, file(name)))
+            .map(|(key, name)| (*key, own.file(name)))
             .collect();
         let files = files.iter().map(|(key, path)| (*key, path.as_str()));
         let settings: Vec<_> = std::iter::once(url).chain(files).collect();
         let (code, said) = refusal_to_start(&settings).await;
         assert_eq!(code, Some(78), "{said}");
         assert!(
-            said.contains(&format!("{wrong}: {}", file(at_fault))),
+            said.contains(&format!("{wrong}: {}", own.file(at_fault))),
             "{said}"
         );
         assert!(!said.contains("tuna"), "{said}");

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_api::pb;
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::{
-    client::{Client, acquire_request, reason, try_request},
+    client::{Client, reason, try_request},
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     sentinels::Sentinels,
@@ -268,29 +268,6 @@ async fn a_policy_of_all_follows_the_replicas_that_are_connected() {
         refused.message().contains("0 of 1"),
         "at least one: {refused}"
     );
-}
-
-#[tokio::test]
-async fn a_watched_grant_is_at_risk_while_replicas_are_away() {
-    let redis = Replicated::start(1).await;
-    let settings = redis
-        .settings()
-        .with("session.lease", "2s")
-        .with("store.replica_ack_timeout", "200ms")
-        .with("store.replica_acks", "1");
-    let (_coordinator, mut client) = redis.coordinator(&settings).await;
-    let mut session = client.open().await;
-    let op_id = session.send(Request::Acquire(acquire_request("build", "")));
-    assert_eq!(session.expect_granted(op_id).await.replica_acks, 1);
-    redis.replicas[0].stop();
-    assert!(matches!(session.notice().await, Response::AtRisk(_)));
-    redis.replicas[0].cont();
-    assert!(matches!(session.notice().await, Response::Recovered(_)));
-    redis.replicas[0].stop();
-    assert!(matches!(session.notice().await, Response::AtRisk(_)));
-    // It is told, although the master would keep the lock.
-    assert_eq!(session.expect_lost().await.grant.unwrap().name, "build");
-    redis.replicas[0].cont();
 }
 
 #[tokio::test]

@@ -11,11 +11,11 @@ use tempfile::TempDir;
 use tokio::{process::Child, time::Instant};
 
 use crate::{
-    coordinator::Coordinator,
+    coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     steps::{
         expect_only_records, freeze_between_renewals, lease_end, lockkeeper, measured, millis,
-        secs, settings_on, until_waiting,
+        secs, settings_on, two_coordinators, until_waiting,
     },
 };
 
@@ -55,6 +55,24 @@ impl Place {
         command.current_dir(self.0.path()).spawn().unwrap()
     }
 
+    /// Runs a stubborn command: its `lockkeeper run`, its process, and its token.
+    async fn stubborn(&self, coordinator: &Coordinator) -> (Child, Pid, u64) {
+        let run = self.run(coordinator, &[], STUBBORN);
+        self.until_lines("started", 1).await;
+        let (process, token) = started(&self.lines("started")[0]);
+        (run, process, token)
+    }
+
+    /// The next stubborn command has a larger token, by which a resource can tell them apart, and
+    /// ends when it is told to.
+    async fn expect_next(&self, next: Child, token: u64) {
+        self.until_lines("started", 2).await;
+        let (_, next_token) = started(&self.lines("started")[1]);
+        assert!(next_token > token);
+        fs::remove_file(self.path("alive")).unwrap();
+        ended(next, 0).await;
+    }
+
     /// The stubborn command lives on with its token until it is told to end.
     async fn expect_to_go_on(&self, coordinator: &Coordinator, run: Child) {
         let (process, token) = started(&self.lines("started")[0]);
@@ -64,8 +82,7 @@ impl Place {
         let seen = coordinator.client().await.describe("build").await;
         assert_eq!((seen.holders.len(), seen.last_fencing_token), (1, token));
         fs::remove_file(self.path("alive")).unwrap();
-        let output = run.wait_with_output().await.unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        ended(run, 0).await;
     }
 }
 
@@ -88,49 +105,59 @@ async fn death_of(process: Pid) -> Instant {
     Instant::now()
 }
 
+/// `lockkeeper run` has ended with this code.
+async fn ended(run: Child, code: i32) {
+    let output = run.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+}
+
+/// The command dies before its lease does.
+async fn dead_before(process: Pid, end: Instant) {
+    let dead_at = death_of(process).await;
+    let early = end.saturating_duration_since(dead_at);
+    measured("dead before the end of the lease", early);
+    assert!(dead_at < end, "{:?} late", dead_at - end);
+}
+
+fn settings(store: &str) -> Settings {
+    settings_on(store).with("session.lease", "3s")
+}
+
 async fn one_coordinator() -> (RedisServer, Coordinator) {
     let redis = RedisServer::start().await;
-    let settings = settings_on(&redis.url()).with("session.lease", "3s");
-    let coordinator = Coordinator::start(&settings).await;
+    let coordinator = Coordinator::start(&settings(&redis.url())).await;
     (redis, coordinator)
 }
 
 #[tokio::test]
 async fn a_release_by_force_waits_until_the_command_is_dead() {
-    let (redis, first) = one_coordinator().await;
-    let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
+    let (_redis, first, second) = two_coordinators(settings).await;
     let next = "kill -0 $(cut -d ' ' -f 1 started) 2> kill && echo both >> log; echo next >> log";
     // The coordinator that has the command's session tells it at once; the other one's tells it at
     // its next renewal.
     for operator in [&first, &second] {
         let place = Place::new();
-        let run = place.run(&first, &[], STUBBORN);
-        place.until_lines("started", 1).await;
+        let (run, ..) = place.stubborn(&first).await;
         let waiting = place.run(&second, &[], next);
         until_waiting(&second.client().await, "build", 1).await;
         let reason = ["force-release", "build", "--reason", "it hangs", "--yes"];
         let forced = lockkeeper(operator, &reason).output().await.unwrap();
         assert!(forced.status.success(), "{forced:?}");
-        let output = waiting.wait_with_output().await.unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        ended(waiting, 0).await;
         assert_eq!(place.lines("log"), ["next"]);
-        let output = run.wait_with_output().await.unwrap();
-        assert_eq!(output.status.code(), Some(76), "{output:?}");
+        ended(run, 76).await;
     }
 }
 
 #[tokio::test]
 async fn a_command_whose_lock_was_deleted_is_killed_when_it_is_granted_anew() {
-    let (redis, first) = one_coordinator().await;
-    let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
+    let (redis, first, second) = two_coordinators(settings).await;
     // The coordinator that has the session of the first command sees the new grant; the other one's
     // is seen with the next renewal.
     let killed = LEASE / 6 + millis(700);
     for (grants, at_most) in [(&first, killed), (&second, LEASE / 3 + killed)] {
         let place = Place::new();
-        let run = place.run(&first, &[], STUBBORN);
-        place.until_lines("started", 1).await;
-        let (process, _) = started(&place.lines("started")[0]);
+        let (run, process, _) = place.stubborn(&first).await;
         redis.command(&["DEL", "build"]).await;
         let next = place.run(grants, &[], "echo next >> log; sleep 4");
         place.until_lines("log", 1).await;
@@ -138,10 +165,8 @@ async fn a_command_whose_lock_was_deleted_is_killed_when_it_is_granted_anew() {
         let both = death_of(process).await - granted;
         measured("a deleted lock, granted anew: both commands run", both);
         assert!(both < at_most, "{both:?}");
-        let output = run.wait_with_output().await.unwrap();
-        assert_eq!(output.status.code(), Some(76), "{output:?}");
-        let output = next.wait_with_output().await.unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        ended(run, 76).await;
+        ended(next, 0).await;
     }
 }
 
@@ -149,8 +174,7 @@ async fn a_command_whose_lock_was_deleted_is_killed_when_it_is_granted_anew() {
 async fn commands_under_one_lock_never_overlap() {
     const ROUNDS: usize = 3;
     const AT_ONCE: usize = 6;
-    let (redis, first) = one_coordinator().await;
-    let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
+    let (redis, first, second) = two_coordinators(settings).await;
     let place = Place::new();
     let script = "echo begin $LOCKKEEPER_FENCING_TOKEN >> log; sleep 0.05; \
         echo end $LOCKKEEPER_FENCING_TOKEN >> log; exit 7";
@@ -161,8 +185,7 @@ async fn commands_under_one_lock_never_overlap() {
             .map(|coordinator| place.run(coordinator, &[], script))
             .collect();
         for run in runs {
-            let output = run.wait_with_output().await.unwrap();
-            assert_eq!(output.status.code(), Some(7), "{output:?}");
+            ended(run, 7).await;
         }
     }
     let mut last_token = 0;
@@ -184,68 +207,40 @@ async fn commands_under_one_lock_never_overlap() {
 async fn a_frozen_store_stops_the_command_before_another_can_run() {
     let (redis, coordinator) = one_coordinator().await;
     let place = Place::new();
-    let run = place.run(&coordinator, &[], STUBBORN);
-    place.until_lines("started", 1).await;
+    let (run, process, token) = place.stubborn(&coordinator).await;
     let next = place.run(&coordinator, &[], STUBBORN);
     until_waiting(&coordinator.client().await, "build", 1).await;
-    let (process, token) = started(&place.lines("started")[0]);
 
     let end = freeze_between_renewals(&redis, "build", LEASE).await.at;
-    let dead_at = death_of(process).await;
-    measured(
-        "dead before the end of the lease",
-        end.saturating_duration_since(dead_at),
-    );
-    assert!(dead_at < end, "{:?} late", dead_at - end);
+    dead_before(process, end).await;
     tokio::time::sleep_until(end + millis(200)).await;
     redis.cont();
-    let output = run.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(76), "{output:?}");
-    place.until_lines("started", 2).await;
-    let (_, next_token) = started(&place.lines("started")[1]);
-    assert!(next_token > token);
-    fs::remove_file(place.path("alive")).unwrap();
-    let output = next.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    ended(run, 76).await;
+    place.expect_next(next, token).await;
     expect_only_records(&redis).await;
 }
 
 #[tokio::test]
 async fn a_killed_coordinator_stops_the_command_before_another_can_run() {
-    let (redis, first) = one_coordinator().await;
-    let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
+    let (redis, first, second) = two_coordinators(settings).await;
     let place = Place::new();
-    let run = place.run(&first, &[], STUBBORN);
-    place.until_lines("started", 1).await;
+    let (run, process, token) = place.stubborn(&first).await;
     let next = place.run(&second, &[], STUBBORN);
     until_waiting(&second.client().await, "build", 1).await;
-    let (process, token) = started(&place.lines("started")[0]);
 
     first.kill();
     let end = lease_end(&redis, "build").await;
-    let dead_at = death_of(process).await;
-    measured(
-        "dead before the end of the lease",
-        end.saturating_duration_since(dead_at),
-    );
-    assert!(dead_at < end, "{:?} late", dead_at - end);
+    dead_before(process, end).await;
     assert_eq!(place.lines("started").len(), 1, "the other runs already");
-    let output = run.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(76), "{output:?}");
-    place.until_lines("started", 2).await;
-    let (_, next_token) = started(&place.lines("started")[1]);
-    assert!(next_token > token);
-    fs::remove_file(place.path("alive")).unwrap();
-    let output = next.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    ended(run, 76).await;
+    place.expect_next(next, token).await;
 }
 
 #[tokio::test]
 async fn a_coordinator_that_is_back_in_time_is_not_noticed_by_the_command() {
     let (redis, mut coordinator) = one_coordinator().await;
     let place = Place::new();
-    let run = place.run(&coordinator, &[], STUBBORN);
-    place.until_lines("started", 1).await;
+    let (run, ..) = place.stubborn(&coordinator).await;
     coordinator.kill();
     coordinator.restart_on_same_address().await;
     place.expect_to_go_on(&coordinator, run).await;
@@ -256,8 +251,7 @@ async fn a_coordinator_that_is_back_in_time_is_not_noticed_by_the_command() {
 async fn a_drained_coordinator_passes_the_command_on_to_its_successor() {
     let (redis, mut coordinator) = one_coordinator().await;
     let place = Place::new();
-    let run = place.run(&coordinator, &[], STUBBORN);
-    place.until_lines("started", 1).await;
+    let (run, ..) = place.stubborn(&coordinator).await;
     coordinator.signal(Signal::SIGTERM);
     assert_eq!(coordinator.exit().await.code(), Some(0));
     coordinator.restart_on_same_address().await;
@@ -274,13 +268,9 @@ async fn a_signal_while_waiting_leaves_nothing() {
     let place = Place::new();
     let run = place.run(&coordinator, &["--wait", "60s"], "echo started >> started");
     until_waiting(&client, "build", 1).await;
-    kill(
-        Pid::from_raw(run.id().unwrap().try_into().unwrap()),
-        Signal::SIGTERM,
-    )
-    .unwrap();
-    let output = run.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    let process = Pid::from_raw(run.id().unwrap().try_into().unwrap());
+    kill(process, Signal::SIGTERM).unwrap();
+    ended(run, 143).await;
     until_waiting(&client, "build", 0).await;
     holder.close().await.unwrap();
     expect_only_records(&redis).await;
@@ -291,9 +281,7 @@ async fn a_signal_while_waiting_leaves_nothing() {
 async fn run_that_is_killed_leaves_the_lock_to_its_lease() {
     let (redis, coordinator) = one_coordinator().await;
     let place = Place::new();
-    let mut run = place.run(&coordinator, &[], STUBBORN);
-    place.until_lines("started", 1).await;
-    let (process, token) = started(&place.lines("started")[0]);
+    let (mut run, process, token) = place.stubborn(&coordinator).await;
     let next = place.run(&coordinator, &[], STUBBORN);
     until_waiting(&coordinator.client().await, "build", 1).await;
 
@@ -302,11 +290,7 @@ async fn run_that_is_killed_leaves_the_lock_to_its_lease() {
     place.until_lines("started", 2).await;
     let begun = Instant::now();
     assert!(begun > end - millis(50), "{:?} too early", end - begun);
-    let (_, next_token) = started(&place.lines("started")[1]);
-    assert!(next_token > token, "a resource can tell them apart");
     assert!(kill(process, None).is_ok(), "nobody was left to stop it");
-    fs::remove_file(place.path("alive")).unwrap();
+    place.expect_next(next, token).await;
     death_of(process).await;
-    let output = next.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

@@ -3,16 +3,15 @@
 
 use std::time::Duration;
 
-use lockkeeper_base::tasks::spawn_detached;
-use lockkeeper_client::{Client, Error, Guard, LostReason, Session, SessionState};
-use tokio::time::{Instant, timeout};
+use lockkeeper_client::{Client, Guard, Session, SessionState};
+use tokio::time::Instant;
 
 use crate::{
     coordinator::Coordinator,
     redis_server::{RedisServer, eventually},
     steps::{
         expect_only_records, lease_end, lockkeeper, measured, millis, secs, settings_on,
-        timed_wait, waiter_count,
+        timed_wait, two_coordinators, waiter_count,
     },
 };
 
@@ -21,10 +20,8 @@ const LEASE: Duration = secs(6);
 
 /// A store, two coordinators, and a session that knows both and is at the first.
 async fn two() -> (RedisServer, Coordinator, Coordinator, Session) {
-    let redis = RedisServer::start().await;
-    let settings = settings_on(&redis.url()).with("store.call_timeout", "2s");
-    let (first, second) =
-        tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let settings = |url: &str| settings_on(url).with("store.call_timeout", "2s");
+    let (redis, first, second) = two_coordinators(settings).await;
     let client = Client::builder()
         .endpoint(&first.url())
         .and_then(|it| it.endpoint(&second.url()))
@@ -85,42 +82,4 @@ async fn a_killed_coordinator_is_left_for_the_other_and_the_guard_keeps_its_lock
     contender.close().await.unwrap();
     session.close().await.unwrap();
     expect_only_records(&redis).await;
-}
-
-#[tokio::test]
-async fn without_any_coordinator_a_guard_is_lost_before_its_lease_is_over() {
-    let (redis, first, second, session) = two().await;
-    let guard = session.lock("build").acquire().await.unwrap();
-    let lost = guard.lost().clone();
-    let lost = spawn_detached("watching", async move {
-        lost.cancelled().await;
-        Instant::now()
-    });
-
-    first.kill();
-    second.kill();
-    let end = lease_end(&redis, "build").await;
-    assert!(!guard.lost().is_cancelled() && guard.valid_for() > LEASE / 2);
-    let lost_at = timeout(LEASE * 2, lost).await.expect("it is told").unwrap();
-    measured(
-        "told before the end of the lease",
-        end.saturating_duration_since(lost_at),
-    );
-    assert!(lost_at < end, "{:?} late", lost_at - end);
-    assert_eq!(guard.valid_for(), Duration::ZERO);
-    let refused = guard.release().await.unwrap_err();
-    assert!(
-        matches!(&refused, Error::Lost { name, reason: LostReason::Expired, .. }
-            if name == "build"),
-        "{refused}"
-    );
-    eventually("the store has it no more", || async {
-        redis.lease_left("build").await.is_none()
-    })
-    .await;
-    let mut state = session.state();
-    let ended = state.wait_for(|it| *it == SessionState::Ended);
-    timeout(LEASE * 2, ended).await.expect("it ends").unwrap();
-    let refused = session.lock("build").acquire().await.unwrap_err();
-    assert!(refused.is_session_ended(), "{refused}");
 }

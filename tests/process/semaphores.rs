@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
-use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, LostReason, session_response::Response};
 use tokio::time::Instant;
 
 use crate::{
     client::{Session, proto, reason},
     coordinator::Coordinator,
     counters::{Latch, Semaphore},
-    redis_server::{RedisServer, eventually},
+    redis_server::RedisServer,
     steps::{
-        HAND_OVER_MAX, LEASE, PROMPT, between, judged_by_time, millis, one_coordinator,
-        open_with_lease, secs, settings_on, since, timed, until_settled,
+        HAND_OVER_MAX, LEASE, judged_by_time, millis, one_coordinator, open_with_lease, secs,
+        settings_on, since,
     },
 };
 
@@ -78,58 +78,6 @@ async fn a_killed_coordinators_permits_go_to_who_waits_when_their_leases_end() {
         since(end).must_be_below(HAND_OVER_MAX, what);
         waiter.close().await.unwrap();
         assert!(permits.is_idle(3).await);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_session_that_is_resumed_elsewhere_in_time_keeps_its_permits() {
-    let (_redis, a, b) = two_coordinators().await;
-    let mut permits = Semaphore::new(&b.client().await, "pool");
-    permits.set(2).await;
-    let mut holder = a.client().await.open().await;
-    let grant = holder.acquire_permits("pool", 2).await;
-    a.kill();
-    let resume = Request::Resume(pb::ResumeSession {
-        session_id: holder.opened.session_id.clone(),
-        resume_token: holder.opened.resume_token.clone(),
-        permits: vec![grant.clone()],
-        ..Default::default()
-    });
-    let mut resumed = b.client().await.session(resume).await.unwrap();
-    assert_eq!(resumed.opened.permits.len(), 1);
-    // Time itself is what is tested: without the watchdog the leases would end.
-    tokio::time::sleep(LEASE * 2).await;
-    assert_eq!(permits.describe().await.available, 0);
-    let released = resumed.release_permits("pool", &grant.permit_ids).await;
-    assert_eq!((released.released, released.available), (2, 2));
-}
-
-#[tokio::test]
-async fn a_release_wakes_waiters_at_another_coordinator() {
-    judged_by_time(async || {
-        let (redis, a, b) = two_coordinators().await;
-        let mut near = Semaphore::new(&a.client().await, "pool");
-        near.set(2).await;
-        let held = near.take("x", 2, secs(60)).await;
-        let mut waiters = Vec::new();
-        for _ in 0..2 {
-            let mut session = b.client().await.open().await;
-            let op_id = wait(&mut session, 1).await;
-            waiters.push((session, op_id));
-        }
-        eventually("the channel is subscribed to", || async {
-            let channels = ["PUBSUB", "CHANNELS", "redisson_sc:{pool}"];
-            redis.command(&channels).await != Value::Array(Vec::new())
-        })
-        .await;
-        until_settled().await;
-        let released_at = Instant::now();
-        near.release("x", &held.permit_ids).await.unwrap();
-        for (session, op_id) in &mut waiters {
-            session.expect_permits(*op_id).await;
-        }
-        since(released_at).must_be_below(PROMPT, "two permits to two waiters");
     })
     .await;
 }
@@ -205,40 +153,4 @@ async fn a_store_that_forgets_everything_is_told_to_holders_and_waiters() {
     assert_eq!(lost.grant.unwrap().permit_ids, grant.permit_ids);
     assert!(permits.set(1).await.created);
     permits.take("x", 1, LEASE).await;
-}
-
-#[tokio::test]
-async fn a_latch_opens_for_all_at_both_coordinators() {
-    judged_by_time(async || {
-        let (redis, a, b) = two_coordinators().await;
-        let (mut near, mut far) = (
-            Latch::new(&a.client().await, "start"),
-            Latch::new(&b.client().await, "start"),
-        );
-        assert!(near.set(1).await);
-        let mut calls = Vec::new();
-        for latch in [&mut near, &mut far] {
-            for _ in 0..50 {
-                let mut call = latch.wait(None).await;
-                call.expect_waiting(1).await;
-                calls.push(timed(async move { call.expect_opened().await }));
-            }
-        }
-        eventually("both listen", || async {
-            let channel = "redisson_countdownlatch__channel__{start}";
-            let counted = redis.command(&["PUBSUB", "NUMSUB", channel]).await;
-            matches!(&counted, Value::Array(counted) if counted[1] == Value::Int(2))
-        })
-        .await;
-        tokio::time::sleep(millis(200)).await;
-        let opened_at = Instant::now();
-        assert_eq!(far.count_down(1).await.unwrap(), 0);
-        for call in calls {
-            let (told_at, ()) = call.await.unwrap();
-            between(opened_at, told_at)
-                .must_be_below(PROMPT, "a latch to one of a hundred waiters");
-        }
-        assert_eq!(redis.command(&["DBSIZE"]).await, Value::Int(0));
-    })
-    .await;
 }

@@ -17,7 +17,7 @@ use crate::{
     redis_server::{RedisServer, eventually},
     refusing_port::RefusingPort,
     sentinels::Sentinels,
-    steps::{expect_serving, judged_by_time, secs, since, timed_wait, wait_for},
+    steps::{expect_serving, judged_by_time, lost_after_risk, secs, since, timed_wait, wait_for},
 };
 
 /// Until the sentinels have agreed, and then some.
@@ -158,13 +158,7 @@ async fn a_grant_that_the_new_master_does_not_know_is_told_as_lost() {
     }
     holder.acquire("build").await;
     store.servers[before].kill();
-    let lost = loop {
-        match holder.notice().await {
-            Response::Lost(lost) => break lost,
-            Response::AtRisk(_) | Response::Recovered(_) => {}
-            other => panic!("expected lost, got {other:?}"),
-        }
-    };
+    let (lost, _) = lost_after_risk(&mut holder).await;
     assert_eq!(lost.reason, i32::from(LostReason::Expired));
     expect_serving(&coordinator).await;
 }

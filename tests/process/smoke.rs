@@ -1,7 +1,6 @@
 //! The binary as it comes, on its embedded store.
 
-use lockkeeper_api::pb::{self, acquire_response::Event, session_response::Response};
-use lockkeeper_testkit::prelude::*;
+use lockkeeper_api::pb::session_response::Response;
 use tokio::time::Instant;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -12,79 +11,12 @@ use tonic_reflection::pb::v1::{
 };
 
 use crate::{
-    client::acquire_request,
     coordinator::{Coordinator, Settings},
-    steps::{judged_by_time, lockkeeper, millis, secs, since, until_waiting},
+    steps::{judged_by_time, millis, since},
 };
 
 async fn start() -> Coordinator {
     Coordinator::start(&Settings::on("embedded:")).await
-}
-
-#[tokio::test]
-async fn a_client_takes_waits_for_and_gives_back_a_lock() {
-    let coordinator = start().await;
-    let mut client = coordinator.client().await;
-    let tried = client.try_acquire("build", "a", secs(30)).await.unwrap();
-    let first = tried.grant.unwrap();
-    assert!(tried.acquired && first.fencing_token > 0);
-    let refused = client.try_acquire("build", "b", secs(30)).await.unwrap();
-    assert!(!refused.acquired && refused.holder_remaining_lease.is_some());
-
-    let mut wait = client.acquire(acquire_request("build", "b")).await.unwrap();
-    assert_eq!(wait.expect_waiting().await.position, 1);
-    let seen = client.describe("build").await;
-    assert_eq!((seen.holders.len(), seen.waiters.len()), (1, 1));
-    assert_eq!(seen.last_fencing_token, first.fencing_token);
-    assert!(client.release("build", "a").await.unwrap().released);
-    let Ok(Event::Granted(second)) = wait.end().await else {
-        panic!("not granted");
-    };
-    assert!(second.fencing_token > first.fencing_token);
-    assert!(client.release("build", "b").await.unwrap().released);
-    assert!(client.describe("build").await.holders.is_empty());
-}
-
-#[tokio::test]
-async fn the_command_line_is_such_a_client() {
-    let coordinator = start().await;
-    let ask = async |arguments: &[&str]| {
-        let output = lockkeeper(&coordinator, arguments).output().await.unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        (output.status.code().unwrap(), text)
-    };
-    let (code, text) = ask(&["try-acquire", "build", "--owner", "a", "--output", "json"]).await;
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((code, &json["acquired"]), (0, &true.into()), "{text}");
-    assert_eq!(ask(&["try-acquire", "build", "--owner", "b"]).await.0, 1);
-    let (_, text) = ask(&["describe", "build"]).await;
-    assert!(text.starts_with("held build"), "{text}");
-    assert_eq!(ask(&["release", "build", "--owner", "b"]).await.0, 1);
-
-    let acquire = ["acquire", "build", "--owner", "b", "--wait", "60s"];
-    let waiting = lockkeeper(&coordinator, &acquire).spawn().unwrap();
-    until_waiting(&coordinator.client().await, "build", 1).await;
-    let (code, text) = ask(&["release", "build", "--owner", "a"]).await;
-    assert_eq!((code, text.as_str()), (0, "released build\n"));
-    let output = waiting.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(
-        output
-            .stdout
-            .starts_with(b"granted build mode=exclusive owner=b"),
-        "{output:?}"
-    );
-    assert_eq!(ask(&["renew", "build", "--owner", "b"]).await.0, 0);
-    assert_eq!(ask(&["release", "build", "--owner", "b"]).await.0, 0);
-    let run = [
-        "run",
-        "build",
-        "--",
-        "sh",
-        "-c",
-        "echo $LOCKKEEPER_LOCK; exit 7",
-    ];
-    assert_eq!(ask(&run).await, (7, "build\n".to_owned()));
 }
 
 #[tokio::test]
@@ -153,43 +85,4 @@ async fn health_and_reflection_answer() {
     for name in services.into_iter().chain(["grpc.health.v1.Health"]) {
         assert!(names.contains(&name), "{names:?}");
     }
-}
-
-#[tokio::test]
-async fn the_settings_that_result_are_printed() {
-    let coordinator = start().await;
-    let print = ["serve", "--print-config", "--set", "session.lease=9s"];
-    let mut command = lockkeeper(&coordinator, &print);
-    command.env(
-        "LOCKKEEPER__SESSION__SECRET",
-        "not to be shown to anybody, ever so long",
-    );
-    let output = command.output().await.unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(!text.contains("not to be shown"), "{text}");
-    let printed: toml::Table = text.parse().unwrap();
-    assert_eq!(printed["session"]["lease"].as_str(), Some("9s"));
-    assert_eq!(printed["store"]["url"].as_str(), Some("embedded:"));
-}
-
-#[tokio::test]
-async fn a_session_ends_with_its_stream_and_frees_what_it_held() {
-    let coordinator = start().await;
-    let mut client = coordinator.client().await;
-    let mut session = client.open().await;
-    let grant = session.acquire("build").await;
-    assert!(grant.watched);
-    let mut other = client.open().await;
-    let op_id = other.send(pb::session_request::Request::TryAcquire(
-        pb::TryAcquireRequest::named("build"),
-    ));
-    let pb::session_response::Response::Tried(tried) = other.end(op_id).await else {
-        panic!("not tried");
-    };
-    assert!(!tried.acquired);
-    session.close().await.unwrap();
-    assert!(other.acquire("build").await.fencing_token > grant.fencing_token);
-    other.half_close().await.unwrap();
-    assert!(client.describe("build").await.holders.is_empty());
 }

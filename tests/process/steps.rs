@@ -5,7 +5,11 @@ use std::time::{Duration, SystemTime};
 use deadpool_redis::redis::Value;
 use lockkeeper_api::pb::{self, session_response::Response};
 use lockkeeper_testkit::prelude::*;
-use tokio::{process::Command, task::JoinHandle, time::Instant};
+use tokio::{
+    process::Command,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 use crate::{
     client::{Client, Session, acquire_request},
@@ -48,6 +52,34 @@ pub(crate) async fn one_coordinator() -> (RedisServer, Coordinator, Client) {
     coordinator.until_connected(1).await;
     let client = coordinator.client().await;
     (redis, coordinator, client)
+}
+
+/// A store, and two coordinators on it with the settings that are made for its URL.
+pub(crate) async fn two_coordinators(
+    settings: impl Fn(&str) -> Settings,
+) -> (RedisServer, Coordinator, Coordinator) {
+    let redis = RedisServer::start().await;
+    let settings = settings(&redis.url());
+    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    (redis, a, b)
+}
+
+/// What `serve` says instead of starting with these settings, and its exit code.
+pub(crate) async fn refusal_to_start(settings: &[(&str, &str)]) -> (Option<i32>, String) {
+    let settings = [&[("server.listen", "127.0.0.1:0")], settings].concat();
+    let settings = settings.iter().map(|(key, value)| format!("{key}={value}"));
+    let output = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+        .arg("serve")
+        .args(settings.flat_map(|setting| ["--set".to_owned(), setting]))
+        .env_clear()
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(secs(10), output).await.expect("it has started");
+    let output = output.unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
 }
 
 /// The command line, talking to a coordinator. It ends with the value that its `spawn` returns.

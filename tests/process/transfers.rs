@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::{
     coordinator::Coordinator,
-    redis_server::{RedisServer, eventually},
-    steps::{lockkeeper, settings_on, until_waiting},
+    redis_server::eventually,
+    steps::{lockkeeper, settings_on, two_coordinators, until_waiting},
 };
 
 const NAME: &str = "workers";
@@ -45,9 +45,7 @@ fn quantile(times: &mut [Duration], part: f64) -> Duration {
 /// others use this machine; `--nocapture` shows the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_planned_transfer_takes_at_most_30_times_a_pair_of_calls() {
-    let redis = RedisServer::start().await;
-    let settings = settings_on(&redis.url());
-    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let (_redis, a, b) = two_coordinators(settings_on).await;
     let (mut leads, mut waits) = (session(&a).await, session(&b).await);
     let watcher = a.client().await;
     let mut leader = leads.election(NAME).campaign("first").await.unwrap();
@@ -95,9 +93,7 @@ async fn a_planned_transfer_takes_at_most_30_times_a_pair_of_calls() {
 
 #[tokio::test]
 async fn the_command_transfers_to_the_candidate_that_it_names() {
-    let redis = RedisServer::start().await;
-    let settings = settings_on(&redis.url());
-    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let (_redis, a, b) = two_coordinators(settings_on).await;
     let folder = TempDir::new().unwrap();
     let elect = |coordinator: &Coordinator, candidate: &str| {
         let mut command = lockkeeper(coordinator, &["elect", NAME, "--candidate", candidate]);

@@ -6,8 +6,8 @@ use tokio::process::Child;
 
 use crate::{
     coordinator::Coordinator,
-    redis_server::{RedisServer, eventually},
-    steps::{lockkeeper, settings_on},
+    redis_server::eventually,
+    steps::{lockkeeper, settings_on, two_coordinators},
     telemetry::http::get,
 };
 
@@ -29,9 +29,8 @@ fn started(coordinator: &Coordinator, arguments: &str) -> Child {
 
 #[tokio::test]
 async fn why_leads_from_a_lock_over_one_that_waits_to_the_holder_and_names_a_deadlock() {
-    let redis = RedisServer::start().await;
-    let settings = settings_on(&redis.url()).with("admin.listen", "127.0.0.1:0");
-    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let settings = |url: &str| settings_on(url).with("admin.listen", "127.0.0.1:0");
+    let (_redis, a, b) = two_coordinators(settings).await;
     let _deploys = started(
         &a,
         "run deploy --client-name pipeline --reason release -- cat",

@@ -1,7 +1,7 @@
 //! A client as its users would write one: plain calls, and a session that sends frames and sorts
 //! what comes back.
 
-use crate::prelude::*;
+use crate::{expect, prelude::*};
 use std::{collections::VecDeque, time::Duration};
 
 use lockkeeper_api::pb::{
@@ -193,9 +193,7 @@ impl Client {
         let outgoing = UnboundedReceiverStream::new(outgoing);
         let mut responses = self.api.session(outgoing).await?.into_inner();
         let first = responses.message().await?.and_then(|frame| frame.response);
-        let Some(Response::Opened(opened)) = first else {
-            panic!("not opened: {first:?}")
-        };
+        let opened = expect!(first, Some(Response::Opened(opened)) => opened);
         let (stash, requests) = (VecDeque::new(), Some(requests));
         Ok(Session {
             requests,
@@ -219,10 +217,7 @@ impl Call {
     }
 
     pub async fn expect_waiting(&mut self) -> pb::Waiting {
-        match self.next().await {
-            Ok(Some(Event::Waiting(waiting))) => waiting,
-            other => panic!("expected waiting, got {other:?}"),
-        }
+        expect!(self.next().await, Ok(Some(Event::Waiting(waiting))) => waiting)
     }
 
     /// Passes over news of the wait.
@@ -243,19 +238,12 @@ impl Call {
     }
 
     pub async fn expect_granted(&mut self) -> pb::Grant {
-        match self.end().await {
-            Ok(Event::Granted(grant)) => grant,
-            other => panic!("expected granted, got {other:?}"),
-        }
+        expect!(self.end().await, Ok(Event::Granted(grant)) => grant)
     }
 
     pub async fn expect_timeout(&mut self) {
-        match self.end().await {
-            Ok(Event::NotGranted(ended)) => {
-                assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
-            }
-            other => panic!("expected not_granted, got {other:?}"),
-        }
+        let ended = expect!(self.end().await, Ok(Event::NotGranted(ended)) => ended);
+        assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
     }
 }
 
@@ -337,29 +325,19 @@ impl Session {
     }
 
     pub async fn expect_granted(&mut self, op_id: u64) -> pb::Grant {
-        match self.end(op_id).await {
-            Response::Granted(grant) => grant,
-            other => panic!("expected granted, got {other:?}"),
-        }
+        expect!(self.end(op_id).await, Response::Granted)
     }
 
     pub async fn expect_lost(&mut self) -> pb::GrantLost {
-        match self.notice().await {
-            Response::Lost(lost) => lost,
-            other => panic!("expected lost, got {other:?}"),
-        }
+        expect!(self.notice().await, Response::Lost)
     }
 
     /// The reason of a failed operation.
     pub async fn expect_failed(&mut self, op_id: u64) -> String {
-        match self.end(op_id).await {
-            Response::Failed(failed) => {
-                use prost::Message as _;
-                let (code, bytes) = (Code::from_i32(failed.code), failed.encode_to_vec());
-                reason(&Status::with_details(code, failed.message, bytes.into()))
-            }
-            other => panic!("expected failed, got {other:?}"),
-        }
+        use prost::Message as _;
+        let failed = expect!(self.end(op_id).await, Response::Failed);
+        let (code, bytes) = (Code::from_i32(failed.code), failed.encode_to_vec());
+        reason(&Status::with_details(code, failed.message, bytes.into()))
     }
 
     /// Takes a watched lock.
@@ -374,10 +352,7 @@ impl Session {
 
     pub async fn try_acquire(&mut self, request: pb::TryAcquireRequest) -> pb::TryAcquireResponse {
         let op_id = self.send(Request::TryAcquire(request));
-        match self.end(op_id).await {
-            Response::Tried(tried) => tried,
-            other => panic!("expected tried, got {other:?}"),
-        }
+        expect!(self.end(op_id).await, Response::Tried)
     }
 
     pub fn send_release(&mut self, name: &str, owner: &str) -> u64 {
@@ -386,10 +361,7 @@ impl Session {
 
     pub async fn release(&mut self, name: &str) -> pb::ReleaseResponse {
         let op_id = self.send_release(name, "");
-        match self.end(op_id).await {
-            Response::Released(released) => released,
-            other => panic!("expected released, got {other:?}"),
-        }
+        expect!(self.end(op_id).await, Response::Released)
     }
 
     /// Sends `close` and reads to the end of the stream.

@@ -9,7 +9,10 @@ use std::{
 use deadpool_redis::redis::{RedisResult, Value, cmd};
 use futures::future::join_all;
 
-use crate::redis_server::{RedisServer, eventually};
+use crate::{
+    expect,
+    redis_server::{RedisServer, eventually},
+};
 
 /// Nodes `0..MASTERS` start as masters; node `n + MASTERS` as the replica of node `n`.
 pub const MASTERS: usize = 3;
@@ -291,9 +294,7 @@ impl Cluster {
     pub async fn move_one_key(&self, slot: u16, from: usize, to: usize) -> bool {
         let (old, number) = (&self.nodes[from], slot.to_string());
         let ask = ["CLUSTER", "GETKEYSINSLOT", &number, "1"];
-        let Value::Array(keys) = old.server.command(&ask).await else {
-            panic!("keys are an array")
-        };
+        let keys = expect!(old.server.command(&ask).await, Value::Array);
         let Some(Value::BulkString(key)) = keys.first() else {
             return false;
         };

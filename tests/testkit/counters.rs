@@ -11,7 +11,10 @@ use lockkeeper_api::pb::{
 };
 use tonic::{Status, Streaming, transport::Channel};
 
-use crate::client::{Client, Session, proto};
+use crate::{
+    client::{Client, Session, proto},
+    expect,
+};
 
 /// Calls of one semaphore.
 #[derive(Clone)]
@@ -155,10 +158,7 @@ impl PermitCall {
     }
 
     pub async fn expect_waiting(&mut self) -> pb::WaitingForPermits {
-        match self.next().await {
-            Ok(Some(PermitEvent::Waiting(waiting))) => waiting,
-            other => panic!("expected waiting, got {other:?}"),
-        }
+        expect!(self.next().await, Ok(Some(PermitEvent::Waiting(waiting))) => waiting)
     }
 
     /// Passes over news of the wait.
@@ -175,20 +175,13 @@ impl PermitCall {
     }
 
     pub async fn expect_granted(&mut self) -> pb::PermitGrant {
-        match self.end().await {
-            Ok(PermitEvent::Granted(grant)) => grant,
-            other => panic!("expected granted, got {other:?}"),
-        }
+        expect!(self.end().await, Ok(PermitEvent::Granted(grant)) => grant)
     }
 
     pub async fn expect_timeout(&mut self) -> pb::PermitsNotGranted {
-        match self.end().await {
-            Ok(PermitEvent::NotGranted(ended)) => {
-                assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
-                ended
-            }
-            other => panic!("expected not_granted, got {other:?}"),
-        }
+        let ended = expect!(self.end().await, Ok(PermitEvent::NotGranted(ended)) => ended);
+        assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
+        ended
     }
 }
 
@@ -225,17 +218,11 @@ impl Session {
         let op_id = self.send(Request::ReleasePermits(
             pb::ReleasePermitsRequest::named(name).ids(permit_ids),
         ));
-        match self.answer(op_id).await {
-            Response::PermitsReleased(released) => released,
-            other => panic!("expected released, got {other:?}"),
-        }
+        expect!(self.answer(op_id).await, Response::PermitsReleased)
     }
 
     pub async fn expect_permits_lost(&mut self) -> pb::PermitsLost {
-        match self.notice().await {
-            Response::PermitsLost(lost) => lost,
-            other => panic!("expected permits_lost, got {other:?}"),
-        }
+        expect!(self.notice().await, Response::PermitsLost)
     }
 }
 
@@ -299,10 +286,8 @@ impl LatchCall {
     }
 
     pub async fn expect_waiting(&mut self, count: u32) {
-        match self.next().await {
-            Ok(Some(LatchEvent::Waiting(waiting))) => assert_eq!(waiting.count, count),
-            other => panic!("expected waiting, got {other:?}"),
-        }
+        let waiting = expect!(self.next().await, Ok(Some(LatchEvent::Waiting(it))) => it);
+        assert_eq!(waiting.count, count);
     }
 
     /// Passes over news of the wait.

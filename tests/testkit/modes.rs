@@ -6,7 +6,10 @@ use std::time::Duration;
 use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use tonic::Status;
 
-use crate::client::{Call, Client, Session, acquire_request, try_request};
+use crate::{
+    client::{Call, Client, Session, acquire_request, try_request},
+    expect,
+};
 
 /// All of them.
 pub const MODES: [LockMode; 4] = [
@@ -34,6 +37,11 @@ impl Client {
         request: pb::TryAcquireRequest,
     ) -> Result<pb::TryAcquireResponse, Status> {
         Ok(self.api.try_acquire(request).await?.into_inner())
+    }
+
+    /// Whether a try gets the lock.
+    pub async fn tries(&mut self, request: pb::TryAcquireRequest) -> bool {
+        self.try_with(request).await.unwrap().acquired
     }
 
     /// A try that gets the lock.
@@ -67,6 +75,11 @@ impl Client {
         self.acquire(request).await.unwrap().expect_granted().await
     }
 
+    /// A wait that ends with its time limit.
+    pub async fn times_out(&mut self, request: pb::AcquireRequest) {
+        self.acquire(request).await.unwrap().expect_timeout().await;
+    }
+
     pub async fn release_with(
         &mut self,
         request: pb::ReleaseRequest,
@@ -97,6 +110,15 @@ impl Client {
         self.api.release(release(name, owner, mode)).await.unwrap();
     }
 
+    /// Whether a fencing token is the newest of a lock, and that is held.
+    pub async fn check_token(&mut self, name: &str, token: u64) -> pb::CheckTokenResponse {
+        let request = pb::CheckTokenRequest {
+            name: name.to_owned(),
+            fencing_token: token,
+        };
+        self.api.check_token(request).await.unwrap().into_inner()
+    }
+
     /// The owners that hold a lock, in order.
     pub async fn holders(&mut self, name: &str) -> Vec<String> {
         let holders = self.describe(name).await.holders.into_iter();
@@ -125,10 +147,7 @@ impl Session {
     /// Asks for a lock, which is held by another.
     pub async fn wait_in(&mut self, name: &str, mode: LockMode) -> (u64, pb::Waiting) {
         let op_id = self.send_in(name, mode);
-        match self.answer(op_id).await {
-            Response::Waiting(waiting) => (op_id, waiting),
-            other => panic!("expected waiting, got {other:?}"),
-        }
+        expect!(self.answer(op_id).await, Response::Waiting(waiting) => (op_id, waiting))
     }
 
     pub fn send_release_in(&mut self, name: &str, mode: LockMode) -> u64 {
@@ -137,9 +156,6 @@ impl Session {
 
     pub async fn release_in(&mut self, name: &str, mode: LockMode) -> pb::ReleaseResponse {
         let op_id = self.send_release_in(name, mode);
-        match self.end(op_id).await {
-            Response::Released(released) => released,
-            other => panic!("expected released, got {other:?}"),
-        }
+        expect!(self.end(op_id).await, Response::Released)
     }
 }

@@ -6,7 +6,10 @@ use lockkeeper_api::pb::{
 };
 use tonic::{Status, Streaming};
 
-use crate::client::{Client, Session};
+use crate::{
+    client::{Client, Session},
+    expect,
+};
 
 /// A streaming acquire of several locks.
 pub struct AllCall(Streaming<pb::AcquireAllResponse>);
@@ -66,13 +69,9 @@ impl AllCall {
 
     /// The name of the lock that is waited for.
     pub async fn expect_waiting(&mut self) -> String {
-        match self.next().await {
-            Ok(Some(Event::Waiting(waiting))) => {
-                assert!(waiting.waiting.unwrap().position > 0);
-                waiting.name
-            }
-            other => panic!("expected waiting, got {other:?}"),
-        }
+        let waiting = expect!(self.next().await, Ok(Some(Event::Waiting(it))) => it);
+        assert!(waiting.waiting.unwrap().position > 0);
+        waiting.name
     }
 
     /// Passes over news of the wait.
@@ -90,19 +89,12 @@ impl AllCall {
     }
 
     pub async fn expect_granted(&mut self) -> Vec<pb::Grant> {
-        match self.end().await {
-            Ok(Event::Granted(granted)) => granted.grants,
-            other => panic!("expected granted, got {other:?}"),
-        }
+        expect!(self.end().await, Ok(Event::Granted(granted)) => granted.grants)
     }
 
     pub async fn expect_timeout(&mut self) {
-        match self.end().await {
-            Ok(Event::NotGranted(ended)) => {
-                assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
-            }
-            other => panic!("expected not_granted, got {other:?}"),
-        }
+        let ended = expect!(self.end().await, Ok(Event::NotGranted(ended)) => ended);
+        assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
     }
 }
 
@@ -130,10 +122,7 @@ impl Session {
     }
 
     pub async fn expect_all_granted(&mut self, op_id: u64) -> Vec<pb::Grant> {
-        match self.end_of_all(op_id).await {
-            Response::GrantedAll(granted) => granted.grants,
-            other => panic!("expected granted_all, got {other:?}"),
-        }
+        expect!(self.end_of_all(op_id).await, Response::GrantedAll(granted) => granted.grants)
     }
 
     /// The last answer to an operation about several locks.
@@ -148,19 +137,13 @@ impl Session {
 
     pub async fn try_all(&mut self, locks: &[pb::LockSpec]) -> pb::TryAcquireAllResponse {
         let op_id = self.send(Request::TryAcquireAll(try_all(locks.to_vec(), "")));
-        match self.answer(op_id).await {
-            Response::TriedAll(tried) => tried,
-            other => panic!("expected tried_all, got {other:?}"),
-        }
+        expect!(self.answer(op_id).await, Response::TriedAll)
     }
 
     /// Gives locks back; the answer says which of them were held.
     pub async fn release_all(&mut self, locks: &[pb::LockSpec]) -> pb::ReleaseAllResponse {
         let op_id = self.send(Request::ReleaseAll(release_all(locks.to_vec(), "")));
-        match self.answer(op_id).await {
-            Response::ReleasedAll(released) => released,
-            other => panic!("expected released_all, got {other:?}"),
-        }
+        expect!(self.answer(op_id).await, Response::ReleasedAll)
     }
 
     /// Gives locks back, all of which are held.

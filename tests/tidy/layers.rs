@@ -68,6 +68,7 @@ const MUST_NOT: &[(&str, &[&str], &[&str])] = &[
             "lockkeeper_store::host::Partition",
             "lockkeeper_store::host::Replicas",
             "lockkeeper_store::host::ScriptHost",
+            "lockkeeper_store::host::Server",
             "lockkeeper_store::host::Subscriptions",
             "lockkeeper_store::host::Wake",
         ],

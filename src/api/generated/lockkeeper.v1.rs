@@ -476,7 +476,8 @@ pub struct ForceReleaseRequest {
     pub reason: ::prost::alloc::string::String,
     /// How long the lock stays closed to all others while its holders stop, at most for the lease that
     /// is left. It opens as soon as each of them has released its lost grant. A holder without a
-    /// session is not notified and not waited for. Zero or unset: the lock opens at once.
+    /// session is not notified and not waited for. From 100 ms to 24 h by default, as a lease. Zero or
+    /// unset: the lock opens at once.
     #[prost(message, optional, tag = "3")]
     pub grace_period: ::core::option::Option<::prost_types::Duration>,
 }
@@ -2881,7 +2882,8 @@ pub struct TransferRequest {
     pub name: ::prost::alloc::string::String,
     /// The candidate that leads next, by its `owner` in CampaignRequest, or by its `owner` or
     /// `session_digest` as Describe shows it. If several candidates fit, the first of them. Empty: the
-    /// first in line.
+    /// first in line; if nobody waits, nothing changes (CANDIDATE_NOT_WAITING), unless nobody leads
+    /// either.
     #[prost(string, tag = "2")]
     pub to: ::prost::alloc::string::String,
     /// Why, for the leader. Empty: a text that says that the leadership is transferred.
@@ -3166,7 +3168,8 @@ pub mod election_service_client {
         /// Success: the release has taken effect in the store.
         /// Retries behave as those of LockService.Release.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock, as with
+        /// LockService.Release.
         pub async fn resign(
             &mut self,
             request: impl tonic::IntoRequest<super::ResignRequest>,
@@ -3337,7 +3340,8 @@ pub mod election_service_server {
         /// Success: the release has taken effect in the store.
         /// Retries behave as those of LockService.Release.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock, as with
+        /// LockService.Release.
         async fn resign(
             &self,
             request: tonic::Request<super::ResignRequest>,
@@ -4922,7 +4926,8 @@ pub struct PermitWaiter {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SessionRequest {
     /// Identifies an operation; every answer to the operation repeats it. The client chooses it: not
-    /// 0, and unique among the stream's unanswered operations. In a `cancel` frame, the wait to
+    /// 0, and unique among the stream's unanswered operations. An operation with the id of a wait is
+    /// refused with that id (INVALID_OP_ID), and the wait goes on. In a `cancel` frame, the wait to
     /// cancel. Not used with open, resume and close.
     #[prost(uint64, tag = "1")]
     pub op_id: u64,
@@ -4945,7 +4950,8 @@ pub mod session_request {
     /// refused.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Request {
-        /// Opens a new session.
+        /// Opens a new session. A second `open` or `resume` on a stream is refused (INVALID_REQUEST),
+        /// and the session goes on.
         #[prost(message, tag = "2")]
         Open(super::OpenSession),
         /// Resumes a session whose stream broke.
@@ -5077,8 +5083,8 @@ pub struct OpenSession {
     pub on_disconnect: i32,
     /// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
     /// sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
-    /// the stream as broken: the client is frozen, or gone behind a proxy. New resume tokens do not
-    /// count.
+    /// the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is frozen, or gone behind a
+    /// proxy. It can resume the session. New resume tokens do not count.
     #[prost(bool, tag = "4")]
     pub sends_pings: bool,
 }
@@ -5099,7 +5105,10 @@ pub struct ResumeSession {
     /// The grants that the client believes it holds, as it received them. The coordinator checks each
     /// by renewing it; a grant that is not watched gets no additional lease. Grants that are gone are
     /// reported by `lost`. A grant that is not named is released if this coordinator knows it;
-    /// otherwise it ends with its lease.
+    /// otherwise it ends with its lease. Name also each lock whose acquire was not answered. An entry
+    /// that can not have been granted is ignored, such as one with an invalid name. A grant for which
+    /// the caller no longer has the right `acquire` is reported by `lost`, and ends with its lease.
+    /// `limits.grants_per_session_max` counts the grants that are still held.
     #[prost(message, repeated, tag = "3")]
     pub grants: ::prost::alloc::vec::Vec<Grant>,
     /// The permits that the client believes it holds, checked in the same way. Grants that are gone
@@ -5542,7 +5551,8 @@ pub mod lock_service_client {
         /// resume the session, on this coordinator or on any other with the same `session.secret`.
         ///
         /// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-        /// arrive within 10 s; ABORTED / SESSION_SUPERSEDED if another stream resumes the session.
+        /// arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
+        /// another stream resumes the session. An operation that has no answer by then gets none.
         pub async fn session(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::SessionRequest>,
@@ -5639,7 +5649,9 @@ pub mod lock_service_client {
         /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold if there is one.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
+        /// nothing, except that a former holder of a lock that was released by force thereby says that it
+        /// has stopped: the grace period ends.
         pub async fn release(
             &mut self,
             request: impl tonic::IntoRequest<super::ReleaseRequest>,
@@ -5768,7 +5780,8 @@ pub mod lock_service_client {
         /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold of each lock if there is one.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
+        /// that may end the grace period of a forced release.
         pub async fn release_all(
             &mut self,
             request: impl tonic::IntoRequest<super::ReleaseAllRequest>,
@@ -6078,7 +6091,8 @@ pub mod lock_service_server {
         /// resume the session, on this coordinator or on any other with the same `session.secret`.
         ///
         /// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-        /// arrive within 10 s; ABORTED / SESSION_SUPERSEDED if another stream resumes the session.
+        /// arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
+        /// another stream resumes the session. An operation that has no answer by then gets none.
         async fn session(
             &self,
             request: tonic::Request<tonic::Streaming<super::SessionRequest>>,
@@ -6124,7 +6138,9 @@ pub mod lock_service_server {
         /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold if there is one.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER, and no change, if the caller does not hold the lock.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
+        /// nothing, except that a former holder of a lock that was released by force thereby says that it
+        /// has stopped: the grace period ends.
         async fn release(
             &self,
             request: tonic::Request<super::ReleaseRequest>,
@@ -6185,7 +6201,8 @@ pub mod lock_service_server {
         /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold of each lock if there is one.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
+        /// that may end the grace period of a forced release.
         async fn release_all(
             &self,
             request: tonic::Request<super::ReleaseAllRequest>,

@@ -144,6 +144,19 @@ pub(crate) enum Mode {
     Write,
 }
 
+// === impl RequestArgs ===
+
+impl RequestArgs {
+    /// The id; a new one if none is given, so that an answer that is lost on the way can be asked
+    /// for again.
+    pub(crate) fn id_or_new(&self) -> String {
+        match self.request_id.as_str() {
+            "" => uuid::Uuid::new_v4().to_string(),
+            id => id.to_owned(),
+        }
+    }
+}
+
 // === impl Mode ===
 
 impl Mode {

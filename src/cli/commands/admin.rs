@@ -7,20 +7,25 @@ use std::{
 
 use lockkeeper_api::pb::{
     EndSessionRequest, ForceReleaseRequest, ListCoordinatorsRequest, ListLocksRequest,
-    ListSessionsRequest, LockSummary, UnaskedCoordinator, WatchLockRequest, WatchRequest,
-    watch_response::Event,
+    ListSessionsRequest, LockSummary, UnaskedCoordinator, WatchLockResponse, WatchRequest,
+    WatchResponse, watch_response::Event,
 };
 use serde_json::Value;
 
-use super::ended::{Ended, changing, code, reading};
+use lockkeeper_client::LockEvent;
+
+use super::{
+    again::Patience,
+    ended::{Ended, changed, changing, code, reading},
+};
 use crate::{
     args::{
         CommonArgs, EndSessionArgs, FleetArgs, FleetPrefixArgs, ForceReleaseArgs, ListArgs, Sort,
         WatchArgs,
     },
-    client::{connect, connect_admin, short},
+    client::{connect_admin, connected, short},
     exit,
-    failure::Failure,
+    failure::{Effect, Failure},
     output::{Format, admin as words, lock_event, say},
 };
 
@@ -147,7 +152,7 @@ fn say_unasked(coordinator: &UnaskedCoordinator) {
     }
 }
 
-/// One line for each event, until the coordinator ends the stream.
+/// One line for each event. Goes on when the coordinator comes back, with the state at that time.
 pub(crate) async fn watch(args: WatchArgs) -> Ended {
     let WatchArgs { name, names } = args;
     let FleetPrefixArgs { prefix, fleet } = names;
@@ -155,40 +160,57 @@ pub(crate) async fn watch(args: WatchArgs) -> Ended {
         return watch_lock(name, fleet.common).await;
     }
     let format = fleet.common.output;
-    let mut client = connect_admin(&fleet.common.server).await?;
     let request = WatchRequest {
         prefix,
         fleet: !fleet.this_coordinator,
     };
-    let events = client.watch(request).await;
-    let mut events = events.map_err(reading)?.into_inner();
-    while let Some(answer) = events.message().await.map_err(reading)? {
-        let entries = match &answer.event {
-            Some(Event::Snapshot(snapshot)) => snapshot.entries.as_slice(),
-            Some(Event::Delta(delta)) => std::slice::from_ref(delta),
-            Some(Event::Unasked(coordinator)) => {
-                say_unasked(coordinator);
-                &[]
+    let mut patience = Patience::new(None);
+    loop {
+        let watched = async {
+            let mut client = connect_admin(&fleet.common.server).await?;
+            let events = client.watch(request.clone()).await;
+            let mut events = events.map_err(reading)?.into_inner();
+            while let Some(answer) = events.message().await.map_err(reading)? {
+                patience.begun();
+                show(format, &answer)?;
             }
-            None => &[],
+            Err(Failure::unavailable("the coordinator ended the watch"))
         };
-        for entry in entries {
-            format.answer(&words::event(entry), "WatchDelta", entry)?;
+        let watched: Result<(), Failure> = watched.await;
+        if let Err(failure) = watched {
+            patience.after(failure).await?;
         }
     }
-    Err(Failure::unavailable("the coordinator ended the watch"))
 }
 
+fn show(format: Format, answer: &WatchResponse) -> io::Result<()> {
+    let entries = match &answer.event {
+        Some(Event::Snapshot(snapshot)) => snapshot.entries.as_slice(),
+        Some(Event::Delta(delta)) => std::slice::from_ref(delta),
+        Some(Event::Unasked(coordinator)) => {
+            say_unasked(coordinator);
+            &[]
+        }
+        None => &[],
+    };
+    for entry in entries {
+        format.answer(&words::event(entry), "WatchDelta", entry)?;
+    }
+    Ok(())
+}
+
+/// One line for each event. Goes on at another coordinator if one fails.
 async fn watch_lock(name: String, common: CommonArgs) -> Ended {
-    let mut client = connect(&common.server).await?;
-    let request = WatchLockRequest { name: name.clone() };
-    let events = client.watch_lock(request).await.map_err(reading)?;
-    let mut events = events.into_inner();
-    while let Some(answer) = events.message().await.map_err(reading)? {
+    let client = connected(async { common.server.client() }).await?;
+    let mut watch = client.watch_lock(name.as_str());
+    loop {
+        let event = watch.next().await;
+        let event = event.map_err(|error| Failure::from_error(&error, Effect::Reads))?;
+        let event: Option<LockEvent> = Some(event);
+        let answer = WatchLockResponse { event };
         let text = lock_event(&name, &answer);
         common.output.answer(&text, "WatchLockResponse", &answer)?;
     }
-    Err(Failure::unavailable("the coordinator ended the watch"))
 }
 
 pub(crate) async fn force_release(args: ForceReleaseArgs) -> Ended {
@@ -206,7 +228,7 @@ pub(crate) async fn force_release(args: ForceReleaseArgs) -> Ended {
     let answer = answer.map_err(changing)?.into_inner();
     let text = words::forced(&args.name, &answer);
     let format = args.common.output;
-    format.answer(&text, "ForceReleaseResponse", &answer)?;
+    changed(format, &text, ("ForceReleaseResponse", &answer))?;
     code(answer.released)
 }
 
@@ -232,7 +254,7 @@ pub(crate) async fn end_session(args: EndSessionArgs) -> Ended {
     let answer = answer.map_err(changing)?.into_inner();
     answer.unasked.iter().for_each(say_unasked);
     let text = words::sessions_ended(&answer);
-    common.output.answer(&text, "EndSessionResponse", &answer)?;
+    changed(common.output, &text, ("EndSessionResponse", &answer))?;
     // There may be more of them.
     if !answer.unasked.is_empty() {
         return Ok(exit::OUTCOME_UNKNOWN);

@@ -3,7 +3,7 @@
 use lockkeeper_api::pb::{LeaderRequest, ObserveResponse, TransferRequest};
 use lockkeeper_client::Observed;
 
-use super::ended::{Ended, changing, code, reading};
+use super::ended::{Ended, changed, changing, code, reading};
 use crate::{
     args::{ElectionCommand, NameArgs, TransferArgs, WatchElectionArgs},
     client::{connect_elections, connected, short},
@@ -35,7 +35,7 @@ async fn transfer(args: TransferArgs) -> Ended {
     let answer = answer.map_err(changing)?.into_inner();
     let text = words::transfer_requested(&args.name, answer);
     let format = args.common.output;
-    format.answer(&text, "TransferResponse", &answer)?;
+    changed(format, &text, ("TransferResponse", &answer))?;
     code(answer.reached || !answer.held)
 }
 

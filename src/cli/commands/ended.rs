@@ -2,11 +2,13 @@
 
 use std::io;
 
-use tonic::{Status, Streaming};
+use prost::Message;
+use tonic::Status;
 
 use crate::{
     exit,
     failure::{Effect, Failure},
+    output::Format,
 };
 
 /// An exit code, or a message with one.
@@ -18,24 +20,24 @@ pub(super) fn code(is_done: bool) -> Ended {
     Ok(if is_done { exit::OK } else { exit::NOT_GRANTED })
 }
 
-/// Shows the events of a wait until one ends it with an exit code.
-pub(super) async fn wait<Event>(
-    mut events: Streaming<Event>,
-    effect: Effect,
-    mut show: impl FnMut(Event) -> io::Result<Option<u8>>,
-) -> Ended {
-    let failed = |status: Status| Failure::from_status(&status, effect);
-    while let Some(event) = events.message().await.map_err(failed)? {
-        if let Some(code) = show(event)? {
-            return Ok(code);
-        }
-    }
-    let code = match effect {
-        Effect::Changes => exit::OUTCOME_UNKNOWN,
-        Effect::Reads => exit::UNAVAILABLE,
-    };
-    let why = "the coordinator ended the wait without an answer";
-    Err(Failure::local(code, why))
+/// Prints the answer to a change. If that fails, a script does not know of the change: the failure
+/// says what was done, and so names the owner of a grant.
+pub(super) fn changed(
+    format: Format,
+    text: &str,
+    (message, answer): (&str, &impl Message),
+) -> Result<(), Failure> {
+    let printed = format.answer(text, message, answer);
+    printed.map_err(|error| unprinted(text, &error))
+}
+
+fn unprinted(text: &str, error: &io::Error) -> Failure {
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let message = format!(
+        "{}; but stdout cannot be written: {error}",
+        lines.join("; ")
+    );
+    Failure::local(exit::OUTCOME_UNKNOWN, message)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
@@ -46,4 +48,18 @@ pub(super) fn changing(status: Status) -> Failure {
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn reading(status: Status) -> Failure {
     Failure::from_status(&status, Effect::Reads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_whose_answer_cannot_be_printed_is_told_otherwise() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let failure = unprinted("granted a owner=me\n  granted b owner=me", &full);
+        assert_eq!(failure.exit, exit::OUTCOME_UNKNOWN);
+        let told = "granted a owner=me; granted b owner=me; but stdout cannot be written: ";
+        assert!(failure.message.starts_with(told), "{}", failure.message);
+    }
 }

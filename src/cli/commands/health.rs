@@ -25,8 +25,8 @@ const SERVICE: &str = "lockkeeper.v1.LockService";
 /// How long the admin port may take to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-const NOT_SERVING: &str =
-    "the coordinator does not serve: it is stopping, or its store does not answer";
+const NOT_SERVING: &str = "the coordinator does not serve: it is stopping, or its store does not \
+                           answer or takes no writes";
 
 /// Asks the standard health service, which needs no bearer token, or the admin port of the
 /// coordinator of this container.

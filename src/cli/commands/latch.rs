@@ -5,7 +5,10 @@ use lockkeeper_api::pb::{
     DescribeLatchRequest, SetCountRequest, await_latch_response::Event,
 };
 
-use super::ended::{Ended, changing, code, reading, wait};
+use super::{
+    again::wait,
+    ended::{Ended, changed, changing, code, reading},
+};
 use crate::{
     args::{CountDownArgs, LatchArgs, LatchCommand, NameArgs, SetCountArgs, WaitArgs},
     client::{connect_latches as connect, short},
@@ -38,7 +41,7 @@ async fn set(args: SetCountArgs) -> Ended {
     let word = if answer.set { "set" } else { "not set" };
     let text = format!("{word} {} count={}", args.name, answer.count);
     let format = args.common.output;
-    format.answer(&text, "SetCountResponse", &answer)?;
+    changed(format, &text, ("SetCountResponse", &answer))?;
     code(answer.set)
 }
 
@@ -52,7 +55,7 @@ async fn count_down(args: CountDownArgs) -> Ended {
     let answer = client.count_down(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();
     let (text, format) = (state(&args.name, answer.count), args.common.output);
-    format.answer(&text, "CountDownResponse", &answer)?;
+    changed(format, &text, ("CountDownResponse", &answer))?;
     Ok(exit::OK)
 }
 
@@ -61,11 +64,11 @@ async fn await_open(args: WaitArgs<LatchArgs>) -> Ended {
     let request = AwaitLatchRequest {
         name: name.clone(),
         session_id: String::new(),
-        wait_timeout: args.wait,
+        wait_timeout: None,
     };
-    let mut client = connect(&args.common.server).await?;
     let format = args.common.output;
     if args.hold.must_exist {
+        let mut client = connect(&args.common.server).await?;
         let request = DescribeLatchRequest { name: name.clone() };
         let seen = client.describe_latch(short(request)).await;
         let seen = seen.map_err(reading)?.into_inner();
@@ -75,7 +78,15 @@ async fn await_open(args: WaitArgs<LatchArgs>) -> Ended {
             return Ok(exit::NOT_GRANTED);
         }
     }
-    let events = client.await_latch(request).await.map_err(reading)?;
+    let open = async |wait_timeout| {
+        let request = AwaitLatchRequest {
+            wait_timeout,
+            ..request.clone()
+        };
+        let mut client = connect(&args.common.server).await?;
+        let events = client.await_latch(request).await.map_err(reading)?;
+        Ok(events.into_inner())
+    };
     let show = |answer: AwaitLatchResponse| {
         let (text, code) = match &answer.event {
             Some(Event::Opened(_)) => (state(&name, 0), exit::OK),
@@ -93,7 +104,7 @@ async fn await_open(args: WaitArgs<LatchArgs>) -> Ended {
         format.answer(&text, "AwaitLatchResponse", &answer)?;
         Ok(Some(code))
     };
-    wait(events.into_inner(), Effect::Reads, show).await
+    wait(args.wait, Effect::Reads, open, show).await
 }
 
 async fn describe(args: NameArgs) -> Ended {
@@ -124,7 +135,11 @@ async fn delete(args: NameArgs) -> Ended {
         "no latch"
     };
     let format = args.common.output;
-    format.answer(&format!("{word} {name}"), "DeleteLatchResponse", &answer)?;
+    changed(
+        format,
+        &format!("{word} {name}"),
+        ("DeleteLatchResponse", &answer),
+    )?;
     Ok(exit::OK)
 }
 

@@ -6,14 +6,17 @@ use lockkeeper_api::pb::{
     acquire_response::Event, await_free_response::Event as FreeEvent,
 };
 
-use super::ended::{Ended, changing, code, reading, wait};
+use super::{
+    again::wait,
+    ended::{Ended, changed, changing, code, reading},
+};
 use crate::{
     args::{
         CheckTokenArgs, HoldArgs, LockArgs, NameArgs, ReleaseArgs, RenewArgs, TryArgs, WaitArgs,
     },
     client::{connect, short},
     exit,
-    failure::Effect,
+    failure::{Effect, Failure},
     output::{lock as words, say, wait_ended, why},
 };
 
@@ -32,8 +35,8 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         session_id: String::new(),
         owner: grant.owner,
         lease: grant.lease,
-        wait_timeout: args.wait,
-        request_id: grant.request.request_id,
+        wait_timeout: None,
+        request_id: grant.request.id_or_new(),
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
         hold_at_least,
@@ -41,12 +44,23 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         end_on_deadlock: false,
         preferred: false,
     };
-    let mut client = connect(&args.common.server).await?;
-    let events = client.acquire(request).await.map_err(changing)?;
+    let open = async |wait_timeout| {
+        let request = AcquireRequest {
+            wait_timeout,
+            ..request.clone()
+        };
+        let mut client = connect(&args.common.server).await?;
+        let events = client.acquire(request).await.map_err(changing)?;
+        Ok(events.into_inner())
+    };
     let format = args.common.output;
     let show = |answer: AcquireResponse| {
         let (text, code) = match &answer.event {
-            Some(Event::Granted(grant)) => (format!("granted {}", words::grant(grant)), exit::OK),
+            Some(Event::Granted(grant)) => {
+                let text = format!("granted {}", words::grant(grant));
+                changed(format, &text, ("AcquireResponse", &answer))?;
+                return Ok(Some(exit::OK));
+            }
             Some(Event::NotGranted(ended)) => (not_granted(&name, ended), exit::NOT_GRANTED),
             Some(Event::Waiting(waiting)) => {
                 say(&words::waiting(&name, waiting));
@@ -57,7 +71,8 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         format.answer(&text, "AcquireResponse", &answer)?;
         Ok(Some(code))
     };
-    wait(events.into_inner(), Effect::Changes, show).await
+    let ended = wait(args.wait, Effect::Changes, open, show).await;
+    ended.map_err(|it: Failure| it.of_request(&request.owner, &request.request_id))
 }
 
 pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
@@ -75,17 +90,24 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
         session_id: String::new(),
         owner: grant.owner,
         lease: grant.lease,
-        request_id: grant.request.request_id,
+        request_id: grant.request.id_or_new(),
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
         hold_at_least,
         lock_delay,
     };
     let mut client = connect(&args.common.server).await?;
-    let answer = client.try_acquire(short(request)).await;
-    let answer = answer.map_err(changing)?.into_inner();
+    let answer = client.try_acquire(short(request.clone())).await;
+    let told = |it: Failure| it.of_request(&request.owner, &request.request_id);
+    let answer = answer.map_err(|it| told(changing(it)))?.into_inner();
+    let format = args.common.output;
     let text = match &answer.grant {
-        Some(grant) if answer.acquired => format!("granted {}", words::grant(grant)),
+        Some(grant) if answer.acquired => {
+            let text = format!("granted {}", words::grant(grant));
+            let printed = changed(format, &text, ("TryAcquireResponse", &answer));
+            printed.map_err(told)?;
+            return Ok(exit::OK);
+        }
         _ => {
             let holder = words::holder(
                 answer.holder_remaining_lease.as_ref(),
@@ -94,7 +116,6 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
             format!("not granted {name}: {holder}")
         }
     };
-    let format = args.common.output;
     format.answer(&text, "TryAcquireResponse", &answer)?;
     code(answer.acquired)
 }
@@ -104,10 +125,17 @@ pub(crate) async fn await_free(args: WaitArgs<LockArgs>) -> Ended {
     let request = AwaitFreeRequest {
         name: name.clone(),
         session_id: String::new(),
-        wait_timeout: args.wait,
+        wait_timeout: None,
     };
-    let mut client = connect(&args.common.server).await?;
-    let events = client.await_free(request).await.map_err(reading)?;
+    let open = async |wait_timeout| {
+        let request = AwaitFreeRequest {
+            wait_timeout,
+            ..request.clone()
+        };
+        let mut client = connect(&args.common.server).await?;
+        let events = client.await_free(request).await.map_err(reading)?;
+        Ok(events.into_inner())
+    };
     let format = args.common.output;
     let show = |answer: AwaitFreeResponse| {
         let (text, code) = match &answer.event {
@@ -122,7 +150,7 @@ pub(crate) async fn await_free(args: WaitArgs<LockArgs>) -> Ended {
         format.answer(&text, "AwaitFreeResponse", &answer)?;
         Ok(Some(code))
     };
-    wait(events.into_inner(), Effect::Reads, show).await
+    wait(args.wait, Effect::Reads, open, show).await
 }
 
 pub(crate) async fn release(args: ReleaseArgs) -> Ended {
@@ -143,7 +171,7 @@ pub(crate) async fn release(args: ReleaseArgs) -> Ended {
         format!("still held {name} hold_count={}", answer.hold_count)
     };
     let format = args.common.output;
-    format.answer(&text, "ReleaseResponse", &answer)?;
+    changed(format, &text, ("ReleaseResponse", &answer))?;
     Ok(exit::OK)
 }
 
@@ -160,7 +188,11 @@ pub(crate) async fn renew(args: RenewArgs) -> Ended {
     let answer = answer.map_err(changing)?.into_inner();
     let grant = answer.grant.as_ref().map(words::grant).unwrap_or_default();
     let format = args.common.output;
-    format.answer(&format!("renewed {grant}"), "RenewResponse", &answer)?;
+    changed(
+        format,
+        &format!("renewed {grant}"),
+        ("RenewResponse", &answer),
+    )?;
     Ok(exit::OK)
 }
 

@@ -1,6 +1,7 @@
 //! The commands that are one call each.
 
 mod admin;
+mod again;
 mod context;
 mod election;
 mod ended;

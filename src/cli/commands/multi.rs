@@ -6,14 +6,15 @@ use lockkeeper_api::pb::{
 };
 
 use super::{
-    ended::{Ended, changing, code, wait},
+    again::wait,
+    ended::{Ended, changed, changing, code},
     lock::not_granted,
 };
 use crate::{
     args::{HoldAllArgs, ReleaseAllArgs, TryArgs, WaitArgs},
     client::{connect, short},
     exit,
-    failure::Effect,
+    failure::{Effect, Failure},
     output::{lock as words, say},
 };
 
@@ -26,18 +27,29 @@ pub(crate) async fn acquire_all(args: WaitArgs<HoldAllArgs>) -> Ended {
         session_id: String::new(),
         owner: grant.owner,
         lease: grant.lease,
-        wait_timeout: args.wait,
-        request_id: grant.request.request_id,
+        wait_timeout: None,
+        request_id: grant.request.id_or_new(),
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
         end_on_deadlock: false,
     };
-    let mut client = connect(&args.common.server).await?;
-    let events = client.acquire_all(request).await.map_err(changing)?;
+    let open = async |wait_timeout| {
+        let request = AcquireAllRequest {
+            wait_timeout,
+            ..request.clone()
+        };
+        let mut client = connect(&args.common.server).await?;
+        let events = client.acquire_all(request).await.map_err(changing)?;
+        Ok(events.into_inner())
+    };
     let format = args.common.output;
     let show = |answer: AcquireAllResponse| {
         let (text, code) = match &answer.event {
-            Some(Event::Granted(all)) => (granted(&all.grants), exit::OK),
+            Some(Event::Granted(all)) => {
+                let text = granted(&all.grants);
+                changed(format, &text, ("AcquireAllResponse", &answer))?;
+                return Ok(Some(exit::OK));
+            }
             Some(Event::NotGranted(ended)) => (not_granted(&names, ended), exit::NOT_GRANTED),
             Some(Event::Waiting(event)) => {
                 let waiting = event.waiting.clone().unwrap_or_default();
@@ -49,7 +61,8 @@ pub(crate) async fn acquire_all(args: WaitArgs<HoldAllArgs>) -> Ended {
         format.answer(&text, "AcquireAllResponse", &answer)?;
         Ok(Some(code))
     };
-    wait(events.into_inner(), Effect::Changes, show).await
+    let ended = wait(args.wait, Effect::Changes, open, show).await;
+    ended.map_err(|it: Failure| it.of_request(&request.owner, &request.request_id))
 }
 
 pub(crate) async fn try_acquire_all(args: TryArgs<HoldAllArgs>) -> Ended {
@@ -59,25 +72,31 @@ pub(crate) async fn try_acquire_all(args: TryArgs<HoldAllArgs>) -> Ended {
         session_id: String::new(),
         owner: grant.owner,
         lease: grant.lease,
-        request_id: grant.request.request_id,
+        request_id: grant.request.id_or_new(),
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
     };
     let mut client = connect(&args.common.server).await?;
-    let answer = client.try_acquire_all(short(request)).await;
-    let answer = answer.map_err(changing)?.into_inner();
-    let text = if answer.acquired {
-        granted(&answer.grants)
-    } else {
-        let holder = words::holder(
-            answer.holder_remaining_lease.as_ref(),
-            answer.holder_note.as_ref(),
-        );
-        format!("not granted: {} is held, {holder}", answer.busy_name)
-    };
+    let answer = client.try_acquire_all(short(request.clone())).await;
+    let told = |it: Failure| it.of_request(&request.owner, &request.request_id);
+    let answer = answer.map_err(|it| told(changing(it)))?.into_inner();
     let format = args.common.output;
+    if answer.acquired {
+        let printed = changed(
+            format,
+            &granted(&answer.grants),
+            ("TryAcquireAllResponse", &answer),
+        );
+        printed.map_err(told)?;
+        return Ok(exit::OK);
+    }
+    let holder = words::holder(
+        answer.holder_remaining_lease.as_ref(),
+        answer.holder_note.as_ref(),
+    );
+    let text = format!("not granted: {} is held, {holder}", answer.busy_name);
     format.answer(&text, "TryAcquireAllResponse", &answer)?;
-    code(answer.acquired)
+    Ok(exit::NOT_GRANTED)
 }
 
 pub(crate) async fn release_all(args: ReleaseAllArgs) -> Ended {
@@ -92,7 +111,7 @@ pub(crate) async fn release_all(args: ReleaseAllArgs) -> Ended {
     let answer = answer.map_err(changing)?.into_inner();
     let lines: Vec<String> = answer.locks.iter().map(released).collect();
     let format = args.common.output;
-    format.answer(&lines.join("\n"), "ReleaseAllResponse", &answer)?;
+    changed(format, &lines.join("\n"), ("ReleaseAllResponse", &answer))?;
     code(answer.locks.iter().all(|lock| lock.held))
 }
 

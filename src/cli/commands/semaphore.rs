@@ -6,7 +6,10 @@ use lockkeeper_api::pb::{
     acquire_permits_response::Event,
 };
 
-use super::ended::{Ended, changing, code, reading, wait};
+use super::{
+    again::wait,
+    ended::{Ended, changed, changing, reading},
+};
 use crate::{
     args::{
         HoldPermitsArgs, NameArgs, ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand,
@@ -14,7 +17,7 @@ use crate::{
     },
     client::{connect_semaphores as connect, short},
     exit,
-    failure::Effect,
+    failure::{Effect, Failure},
     output::{permits as words, say, wait_ended},
 };
 
@@ -42,7 +45,7 @@ async fn set(args: SetPermitsArgs) -> Ended {
     let (name, total, available) = (args.name, answer.total, answer.available);
     let text = format!("{word} {name} total={total} available={available}");
     let format = args.common.output;
-    format.answer(&text, "SetPermitsResponse", &answer)?;
+    changed(format, &text, ("SetPermitsResponse", &answer))?;
     Ok(exit::OK)
 }
 
@@ -58,16 +61,27 @@ async fn acquire(args: WaitArgs<HoldPermitsArgs>) -> Ended {
         owner: grant.owner,
         permits,
         lease: grant.lease,
-        wait_timeout: args.wait,
-        request_id: grant.request.request_id,
+        wait_timeout: None,
+        request_id: grant.request.id_or_new(),
         min_replica_acks: grant.min_replica_acks,
     };
-    let mut client = connect(&args.common.server).await?;
-    let events = client.acquire_permits(request).await.map_err(changing)?;
+    let open = async |wait_timeout| {
+        let request = AcquirePermitsRequest {
+            wait_timeout,
+            ..request.clone()
+        };
+        let mut client = connect(&args.common.server).await?;
+        let events = client.acquire_permits(request).await.map_err(changing)?;
+        Ok(events.into_inner())
+    };
     let format = args.common.output;
     let show = |answer: AcquirePermitsResponse| {
         let (text, code) = match &answer.event {
-            Some(Event::Granted(grant)) => (format!("granted {}", words::grant(grant)), exit::OK),
+            Some(Event::Granted(grant)) => {
+                let text = format!("granted {}", words::grant(grant));
+                changed(format, &text, ("AcquirePermitsResponse", &answer))?;
+                return Ok(Some(exit::OK));
+            }
             Some(Event::NotGranted(ended)) => {
                 let (why, available) = (wait_ended(ended.reason()), ended.available);
                 let text = format!("not granted {name}: {why}, available={available}");
@@ -82,7 +96,8 @@ async fn acquire(args: WaitArgs<HoldPermitsArgs>) -> Ended {
         format.answer(&text, "AcquirePermitsResponse", &answer)?;
         Ok(Some(code))
     };
-    wait(events.into_inner(), Effect::Changes, show).await
+    let ended = wait(args.wait, Effect::Changes, open, show).await;
+    ended.map_err(|it: Failure| it.of_request(&request.owner, &request.request_id))
 }
 
 async fn try_acquire(args: TryArgs<HoldPermitsArgs>) -> Ended {
@@ -97,20 +112,23 @@ async fn try_acquire(args: TryArgs<HoldPermitsArgs>) -> Ended {
         owner: grant.owner,
         permits,
         lease: grant.lease,
-        request_id: grant.request.request_id,
+        request_id: grant.request.id_or_new(),
         min_replica_acks: grant.min_replica_acks,
     };
     let mut client = connect(&args.common.server).await?;
-    let answer = client.try_acquire_permits(short(request)).await;
-    let answer = answer.map_err(changing)?.into_inner();
-    let granted = answer.grant.as_ref().filter(|_| answer.acquired);
-    let text = match granted {
-        Some(grant) => format!("granted {}", words::grant(grant)),
-        None => format!("not granted {name}: available={}", answer.available),
-    };
+    let answer = client.try_acquire_permits(short(request.clone())).await;
+    let told = |it: Failure| it.of_request(&request.owner, &request.request_id);
+    let answer = answer.map_err(|it| told(changing(it)))?.into_inner();
     let format = args.common.output;
+    if let Some(grant) = answer.grant.as_ref().filter(|_| answer.acquired) {
+        let text = format!("granted {}", words::grant(grant));
+        let printed = changed(format, &text, ("TryAcquirePermitsResponse", &answer));
+        printed.map_err(told)?;
+        return Ok(exit::OK);
+    }
+    let text = format!("not granted {name}: available={}", answer.available);
     format.answer(&text, "TryAcquirePermitsResponse", &answer)?;
-    code(granted.is_some())
+    Ok(exit::NOT_GRANTED)
 }
 
 async fn release(args: ReleasePermitsArgs) -> Ended {
@@ -127,7 +145,7 @@ async fn release(args: ReleasePermitsArgs) -> Ended {
     let (name, released, available) = (args.name, answer.released, answer.available);
     let text = format!("released {name} permits={released} available={available}");
     let format = args.common.output;
-    format.answer(&text, "ReleasePermitsResponse", &answer)?;
+    changed(format, &text, ("ReleasePermitsResponse", &answer))?;
     Ok(exit::OK)
 }
 
@@ -145,7 +163,7 @@ async fn renew(args: RenewPermitsArgs) -> Ended {
     let lines = answer.grants.iter().map(words::grant);
     let lines: Vec<String> = lines.map(|grant| format!("renewed {grant}")).collect();
     let format = args.common.output;
-    format.answer(&lines.join("\n"), "RenewPermitsResponse", &answer)?;
+    changed(format, &lines.join("\n"), ("RenewPermitsResponse", &answer))?;
     Ok(exit::OK)
 }
 

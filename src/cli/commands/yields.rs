@@ -2,7 +2,7 @@
 
 use lockkeeper_api::pb::RequestYieldRequest;
 
-use super::ended::{Ended, changing, code};
+use super::ended::{Ended, changed, changing, code};
 use crate::{
     args::YieldArgs,
     client::{connect, short},
@@ -23,6 +23,6 @@ pub(crate) async fn request_yield(args: YieldArgs) -> Ended {
     let answer = answer.map_err(changing)?.into_inner();
     let text = words::yield_requested(&args.name, &answer);
     let format = args.common.output;
-    format.answer(&text, "RequestYieldResponse", &answer)?;
+    changed(format, &text, ("RequestYieldResponse", &answer))?;
     code(answer.reached_count == answer.holder_count)
 }

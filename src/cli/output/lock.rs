@@ -85,12 +85,16 @@ pub(super) fn note_words(note: Option<&Note>) -> String {
 /// Those who hold a lock, the first by name.
 pub(crate) fn holders(answer: &DescribeResponse) -> String {
     let first = answer.holders.first();
-    let name = first.map_or("", |it| match it.client_name.as_str() {
-        "" => &it.owner,
-        name => name,
+    let name = first.map_or_else(String::new, |it| {
+        // Another coordinator knows its client name. `0` is the owner in most sessions.
+        match (it.client_name.as_str(), it.session_digest.as_str()) {
+            ("", "") => it.owner.clone(),
+            ("", digest) => format!("session {digest}"),
+            (name, _) => name.to_owned(),
+        }
     });
     match answer.holder_count.saturating_sub(1) {
-        0 => name.to_owned(),
+        0 => name,
         others => format!("{name} and {others} more"),
     }
 }
@@ -157,6 +161,23 @@ fn waiter_line(waiter: &Waiter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_holder_at_another_coordinator_is_named_by_its_session() {
+        let answer = |client_name: &str, session_digest: &str| DescribeResponse {
+            holder_count: 2,
+            holders: vec![Holder {
+                owner: "0".to_owned(),
+                client_name: client_name.to_owned(),
+                session_digest: session_digest.to_owned(),
+                ..Holder::default()
+            }],
+            ..DescribeResponse::default()
+        };
+        assert_eq!(holders(&answer("ci", "6c31")), "ci and 1 more");
+        assert_eq!(holders(&answer("", "6c31")), "session 6c31 and 1 more");
+        assert_eq!(holders(&answer("", "")), "0 and 1 more");
+    }
 
     #[test]
     fn a_note_is_words_for_who_waits_and_a_field_where_holders_are_listed() {

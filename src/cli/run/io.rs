@@ -4,7 +4,7 @@ use std::{future::pending, path::Path, sync::Arc};
 
 use futures::future::{FutureExt as _, LocalBoxFuture};
 use lockkeeper_api::pb::DescribeResponse;
-use lockkeeper_client::{Client, Error, Session, SessionEvents};
+use lockkeeper_client::{Client, Error, LostReason, Session, SessionEvents};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -33,6 +33,8 @@ pub(super) struct Io {
     session: Option<Session>,
     events: Option<SessionEvents>,
     hold: Option<Arc<Hold>>,
+    /// See [`Io::valid_until`].
+    valid_until: Option<Instant>,
     has_reported_loss: bool,
     child: Option<Child>,
 }
@@ -59,6 +61,7 @@ impl Io {
             session: None,
             events: None,
             hold: None,
+            valid_until: None,
             has_reported_loss: false,
             child: None,
         }
@@ -148,9 +151,17 @@ impl Io {
         }
     }
 
-    /// Until when all grants are surely valid.
-    pub(super) fn valid_until(&self) -> Option<Instant> {
-        self.hold.as_ref().map(|hold| hold.valid_until())
+    /// Until when all grants are surely valid. One that is lost is valid no more, but the command
+    /// may end in the time that it had, or in the grace period if there is one.
+    pub(super) fn valid_until(&mut self) -> Option<Instant> {
+        let hold = self.hold.as_ref()?;
+        // Read before the loss, which changes it.
+        let until = hold.valid_until();
+        let has_grace = |it| matches!(it, LostReason::ForceReleased | LostReason::Preempted);
+        if !matches!(hold.loss(), Some(Error::Lost { reason, .. }) if !has_grace(reason)) {
+            self.valid_until = Some(until);
+        }
+        self.valid_until
     }
 
     /// Waits until the messages are written, for a limited time.

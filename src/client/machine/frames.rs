@@ -45,19 +45,15 @@ impl Machine {
     fn on_response(&mut self, now: Instant, op_id: u64, response: Response) {
         match response {
             Response::Lost(notice) => {
-                let is_forced = matches!(
-                    notice.reason(),
-                    LostReason::ForceReleased | LostReason::Preempted
-                );
                 let loss = Loss {
                     reason: notice.reason(),
-                    open_from: is_forced.then(|| now + to_std(notice.valid_for)),
+                    open_from: now + to_std(notice.valid_for),
                     detail: notice.detail,
                 };
                 self.on_lost(notice.grant.map(Holding::Lock), &loss);
             }
             Response::PermitsLost(notice) => {
-                let loss = Loss::new(notice.reason());
+                let loss = Loss::new(notice.reason(), now);
                 self.on_lost(notice.grant.map(Holding::Permits), &loss);
             }
             Response::YieldRequested(notice) => self.on_yield_requested(now, notice),
@@ -117,6 +113,7 @@ impl Machine {
         let Some((operation, sent_at)) = self.operations.take_sent(op_id) else {
             return;
         };
+        self.stream.on_progress();
         let outcome = Outcome::from(response);
         if let Outcome::Renewed(holdings, _) = &outcome {
             for holding in holdings {
@@ -154,14 +151,15 @@ impl Machine {
         let Some((operation, _)) = self.operations.take_sent(op_id) else {
             return;
         };
+        self.stream.on_progress();
         if self.is_closing() && operation.purpose == Purpose::Caller {
             return operation.finish(Err(closed()), &mut self.effects);
         }
         let lease = self.stream.lease;
         if let Some(renewed) = operation.renews {
             if is_not_owner(&failure) {
-                self.table
-                    .on_not_owner(renewed, &loss_of(&failure), &mut self.effects);
+                let loss = loss_of(&failure, now);
+                self.table.on_not_owner(renewed, &loss, &mut self.effects);
             }
             if operation.purpose == Purpose::Renewal {
                 let retry_at = now + RETRY_PAUSE.min(lease / 6);
@@ -178,9 +176,10 @@ impl Machine {
     }
 }
 
-fn loss_of(failure: &Error) -> Loss {
-    Loss::new(match failure.status().and_then(error::state).as_deref() {
+fn loss_of(failure: &Error, now: Instant) -> Loss {
+    let reason = match failure.status().and_then(error::state).as_deref() {
         Some("held_by_another") => LostReason::TakenOver,
         _ => LostReason::Expired,
-    })
+    };
+    Loss::new(reason, now)
 }

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     Error,
     holding::{GrantKey, Holding, release_of, renewed_key},
-    validity::{Loss, Validity, YieldRequest},
+    validity::{Loss, Validity, YieldRequest, unheard},
 };
 
 /// All that the session holds.
@@ -206,7 +206,7 @@ impl HoldingTable {
         }
         let valid_until = entry.validity.valid_until();
         if valid_until <= now {
-            self.lose(id, &Loss::new(LostReason::Expired), effects);
+            self.lose(id, &Loss::new(LostReason::Expired, now), effects);
             return;
         }
         let can_renew = can_send && !entry.is_renewing;
@@ -385,7 +385,7 @@ impl HoldingTable {
         };
         let (gone, held): (Vec<_>, Vec<_>) = entry.holdings.into_iter().partition(is_gone);
         let loss = gone.first().map(|it| {
-            let unheard = || Loss::new(LostReason::Expired).of(it.name());
+            let unheard = || unheard(it.name());
             entry.loss.unwrap_or_else(unheard)
         });
         for id in &entry.ids {

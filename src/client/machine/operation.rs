@@ -10,6 +10,9 @@ use uuid::Builder;
 use super::event::{Completion, Effect, NewOperation};
 use crate::{Error, error, holding::effective_mode};
 
+/// What a frame has besides the request of a caller, at most: ids, and the rest of a wait.
+const FRAME_BYTES: usize = 128;
+
 /// An operation without an answer.
 #[derive(Debug)]
 pub(super) struct Operation {
@@ -123,6 +126,16 @@ impl Operation {
             Request::TryAcquireAll(it) => all(&it.locks, &it.owner, it.lease.is_none()),
             _ => Vec::new(),
         }
+    }
+
+    /// Fails if its frame is larger than this.
+    pub(super) fn ensure_fits(&self, bytes_max: usize) -> Result<(), Error> {
+        let bytes = self.request.encoded_len() + FRAME_BYTES;
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let why = format!("the request has {bytes} bytes, the limit is {bytes_max}");
+        Err(Error::Misconfigured(why))
     }
 
     /// The frame to send now.

@@ -23,6 +23,9 @@ use crate::{
 /// The pause between two attempts, if the coordinator names no other.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
+/// The largest frame. By default a coordinator ends the stream after a larger one.
+const FRAME_BYTES_MAX: usize = 1024 * 1024;
+
 /// The operations without an answer, sent or to be sent.
 #[derive(Debug)]
 pub(super) struct Operations {
@@ -33,6 +36,8 @@ pub(super) struct Operations {
     timers: Timers,
     ids: Ids,
     random: StdRng,
+    /// The largest frame that is sent.
+    pub(super) bytes_max: usize,
 }
 
 // === impl Operations ===
@@ -45,6 +50,7 @@ impl Operations {
             timers: Timers::default(),
             ids,
             random,
+            bytes_max: FRAME_BYTES_MAX,
         }
     }
 
@@ -116,7 +122,8 @@ impl Operations {
         failure: &Error,
         lease: Duration,
     ) -> Option<Operation> {
-        if operation.acquires() && operation.is_uncertain && is_not_owner(failure) {
+        let is_wanted = operation.acquires() && operation.has_caller;
+        if is_wanted && operation.is_uncertain && is_not_owner(failure) {
             // What the first attempt acquired has been released since; this is a new one.
             operation.renew_request_id(&mut self.random);
             self.unsent.insert(operation.op_id);
@@ -144,6 +151,20 @@ impl Operations {
             }
         }
         self.unsent = self.by_id.keys().copied().collect();
+    }
+
+    /// The stream ended because of a larger frame, which would end the next one too. Takes the
+    /// operations of callers that are larger than that, each with its error.
+    pub(super) fn limit(&mut self, bytes_max: usize) -> Vec<(Operation, Error)> {
+        self.bytes_max = bytes_max.min(self.bytes_max);
+        let callers = self.by_id.values();
+        let callers = callers.filter(|it| it.purpose == Purpose::Caller);
+        let too_large = callers.filter_map(|it| Some((it.op_id, it.ensure_fits(bytes_max).err()?)));
+        let too_large: Vec<_> = too_large.collect();
+        let taken = too_large.into_iter();
+        taken
+            .filter_map(|(op_id, failure)| Some((self.take(op_id)?, failure)))
+            .collect()
     }
 
     /// The locks that operations may have acquired when the stream broke.

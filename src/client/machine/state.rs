@@ -79,6 +79,16 @@ impl Machine {
         mem::take(&mut self.effects)
     }
 
+    /// Ends the session because nothing drives it any more. Effects besides replies and losses are
+    /// of no use.
+    pub(crate) fn abort(&mut self, now: Instant) -> Vec<Effect> {
+        self.end(
+            now,
+            "its task is gone: its runtime was shut down, or it failed",
+        );
+        mem::take(&mut self.effects)
+    }
+
     /// When the next [`Event::Tick`] is due.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         let all = [
@@ -119,7 +129,7 @@ impl Machine {
         }
         if self.close_deadline.is_some_and(|at| at <= now) {
             self.is_late = true;
-            self.end("it was closed, and no coordinator has answered");
+            self.end(now, "it was closed, and no coordinator has answered");
         }
         match self.stream.due(now) {
             Due::Nothing => {}
@@ -137,7 +147,10 @@ impl Machine {
                 self.effects.push(Effect::Disconnect);
                 self.on_broken(now, None);
             }
-            Due::End => self.end("no coordinator could be reached for as long as its lease"),
+            Due::End => self.end(
+                now,
+                "no coordinator could be reached for as long as its lease",
+            ),
         }
         let can_send = self.stream.can_send();
         self.table.meet_deadlines(now, can_send, &mut self.effects);
@@ -174,7 +187,11 @@ impl Machine {
 
     fn start(&mut self, new: NewOperation) {
         let renews = self.table.renewed_by(&new.request);
-        self.insert(Operation::of_caller(new, renews));
+        let operation = Operation::of_caller(new, renews);
+        match operation.ensure_fits(self.operations.bytes_max) {
+            Ok(()) => self.insert(operation),
+            Err(failure) => operation.finish(Err(failure), &mut self.effects),
+        }
     }
 
     fn abandon(&mut self, op_id: u64) {
@@ -221,7 +238,7 @@ impl Machine {
     fn on_stream_ended(&mut self, now: Instant, failure: Option<Error>) {
         match self.stream.state {
             State::Up { is_closing, .. } if is_closing && failure.is_none() => {
-                self.end("it was closed");
+                self.end(now, "it was closed");
             }
             State::Up { .. } => self.on_broken(now, failure.as_ref()),
             State::Opening { .. } => {
@@ -236,6 +253,11 @@ impl Machine {
     fn on_broken(&mut self, now: Instant, failure: Option<&Error>) {
         let cause = self.stream.on_broken(now, failure);
         self.operations.on_stream_ended();
+        if let Some(bytes_max) = failure.and_then(Error::message_bytes_max) {
+            for (operation, failure) in self.operations.limit(bytes_max) {
+                operation.finish(Err(failure), &mut self.effects);
+            }
+        }
         self.table.on_stream_ended();
         self.publish(SessionEvent::Broken { cause });
     }
@@ -243,7 +265,7 @@ impl Machine {
     pub(super) fn on_attempt_failed(&mut self, now: Instant, failure: Error) {
         let is_new = self.stream.is_new();
         if let Err(failure) = self.stream.on_attempt_failed(now, failure) {
-            self.end(&failure.to_string());
+            self.end(now, &failure.to_string());
             if is_new {
                 self.effects.push(Effect::Opened(Err(failure)));
             }
@@ -282,7 +304,7 @@ impl Machine {
     // --- the end
 
     /// Nothing is held any more, and no operation will be answered.
-    fn end(&mut self, why: &str) {
+    fn end(&mut self, now: Instant, why: &str) {
         if self.stream.ended().is_some() {
             return;
         }
@@ -295,7 +317,7 @@ impl Machine {
         self.table.fail_unconfirmed(&error, &mut self.effects);
         let loss = Loss {
             detail: error.to_string(),
-            ..Loss::new(LostReason::Unspecified)
+            ..Loss::new(LostReason::Unspecified, now)
         };
         self.table.lose_all(&loss, &mut self.effects);
         if !is_new {

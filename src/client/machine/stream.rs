@@ -48,6 +48,10 @@ pub(super) struct Stream {
     ping_interval: Option<Duration>,
     pub(super) state: State,
     failed: FailedAttempts,
+    /// When the last stream opened.
+    opened_at: Instant,
+    /// Streams that ended since the last progress: an answer, or a stream that lasted.
+    fruitless: usize,
     /// Where the last attempt failed or the last stream broke, and why.
     fault: (Address, String),
     /// The session ends if it is not resumed before.
@@ -124,6 +128,8 @@ impl Stream {
             ping_interval: None,
             state: State::Down { retry_at: now },
             failed: FailedAttempts::default(),
+            opened_at: now,
+            fruitless: 0,
             resume_deadline: None,
             random,
         }
@@ -284,6 +290,7 @@ impl Stream {
         let ping_interval = Some(to_std(opened.ping_interval));
         self.ping_interval = ping_interval.filter(|it| !it.is_zero());
         self.failed = FailedAttempts::default();
+        self.opened_at = now;
         self.resume_deadline = None;
         self.state = State::Up {
             heard_at: now,
@@ -340,9 +347,33 @@ impl Stream {
         self.resume_deadline.get_or_insert(now + self.lease);
         self.endpoint += 1;
         self.state = State::Down {
-            retry_at: now + FIRST_PAUSE.mul_f64(self.random.random()),
+            retry_at: now + self.pause_after_stream(now),
         };
         cause
+    }
+
+    /// Grows if streams end again and again without progress, as by what ends each of them.
+    fn pause_after_stream(&mut self, now: Instant) -> Duration {
+        if now >= self.opened_at + BACKOFF_MAX {
+            self.fruitless = 0;
+        }
+        self.fruitless += 1;
+        match self.fruitless {
+            1 => FIRST_PAUSE.mul_f64(self.random.random()),
+            more => self.backoff(more - 2).min(self.lease / 6),
+        }
+    }
+
+    /// The pause after this many others.
+    fn backoff(&mut self, others: usize) -> Duration {
+        let pause = BACKOFF_MIN.saturating_mul(doubled(others));
+        let pause = pause.min(BACKOFF_MAX);
+        pause.mul_f64(self.random.random_range(0.5..1.0))
+    }
+
+    /// An operation was answered.
+    pub(super) fn on_progress(&mut self) {
+        self.fruitless = 0;
     }
 
     /// An attempt has failed. Returns the error if there is no other: every coordinator refuses the
@@ -373,9 +404,7 @@ impl Stream {
         }
         self.endpoint += 1;
         let pause = if self.failed.count.is_multiple_of(endpoints) {
-            let pause = BACKOFF_MIN.saturating_mul(doubled(self.failed.count / endpoints - 1));
-            let pause = pause.min(BACKOFF_MAX);
-            pause.mul_f64(self.random.random_range(0.5..1.0))
+            self.backoff(self.failed.count / endpoints - 1)
         } else {
             Duration::ZERO
         };

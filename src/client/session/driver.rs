@@ -1,7 +1,7 @@
 //! The task of a session: it owns the machine, the stream and the clock, and turns the machine's
 //! effects into frames, replies and wake-ups.
 
-use std::{collections::HashMap, future::pending, time::Duration};
+use std::{collections::HashMap, future::pending, mem, time::Duration};
 
 use lockkeeper_api::pb::{OpenSession, SessionOpened};
 use rand::{SeedableRng as _, rngs::StdRng};
@@ -101,7 +101,7 @@ impl Driver {
             let event = self.event(command);
             self.step(event);
         }
-        for reply in self.closing {
+        for reply in mem::take(&mut self.closing) {
             let _ = reply.send(closed.clone());
         }
     }
@@ -168,7 +168,12 @@ impl Driver {
     }
 
     fn step(&mut self, event: Event) {
-        for effect in self.machine.step(event, self.clock.now()) {
+        let effects = self.machine.step(event, self.clock.now());
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
             match effect {
                 Effect::Connect { address, first } => {
                     let keepalive = keepalive(self.machine.lease());
@@ -219,6 +224,14 @@ impl Driver {
         if let Some(reply) = self.replies.remove(&op_id) {
             let _ = reply.send(answer);
         }
+    }
+}
+
+impl Drop for Driver {
+    /// Nothing renews or reports any more if the task did not come to its end. Guards learn it.
+    fn drop(&mut self) {
+        let effects = self.machine.abort(self.clock.now());
+        self.carry_out(effects);
     }
 }
 

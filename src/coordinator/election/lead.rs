@@ -1,8 +1,9 @@
 //! Campaigning, proclaiming and resigning.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_store::script::Proclaimed;
+use tokio::time::{Instant, sleep_until};
 
 use crate::{
     core::Core,
@@ -21,6 +22,9 @@ use crate::{
     types::{LockName, Owner},
     yields::YieldRequested,
 };
+
+/// The pause before the first value of a term is proclaimed again.
+const PROCLAIM_RETRY: Duration = Duration::from_millis(200);
 
 /// Waits for the lock and proclaims the first value. If that fails, the lock is given back.
 pub(crate) async fn campaign<P: Progress>(
@@ -43,8 +47,42 @@ pub(crate) async fn campaign<P: Progress>(
         term: delivery.grant().fencing_token,
         value: request.value.clone(),
     };
-    let revision = proclaim(core, &first).await?;
-    Ok(Ok(Elected { delivery, revision }))
+    let safe_until = delivery.grant().safe_until;
+    match proclaim_until(core, &first, safe_until, progress).await {
+        Some(revision) => Ok(Ok(Elected {
+            delivery,
+            revision: revision?,
+        })),
+        None => Ok(Err(NotGranted::cancelled())),
+    }
+}
+
+/// Proclaims the first value. If the store does not answer, that is repeated while the grant is
+/// valid: the candidate has waited for it, and would lose its place. None if the caller has gone
+/// away meanwhile.
+async fn proclaim_until<P: Progress>(
+    core: &Core,
+    first: &Proclaim,
+    safe_until: Instant,
+    progress: &P,
+) -> Option<Result<u64, Error>> {
+    loop {
+        let proclaimed = proclaim(core, first).await;
+        let passes = match &proclaimed {
+            Err(Error::Store(error)) => error.is_transient(),
+            Ok(_) | Err(_) => false,
+        };
+        let retry = Instant::now() + PROCLAIM_RETRY;
+        if !passes || retry >= safe_until {
+            return Some(proclaimed);
+        }
+        tokio::select! {
+            biased;
+            () = progress.gone() => return None,
+            () = core.draining.cancelled() => return Some(Err(Error::Draining)),
+            () = sleep_until(retry) => {}
+        }
+    }
 }
 
 /// Returns the revision.
@@ -80,8 +118,13 @@ pub(crate) async fn transfer(
 ) -> Result<YieldRequested, Error> {
     core.scripts.check_elections()?;
     let name = &request.ask.name;
-    if !request.to.is_empty() {
-        let seen = inspect(core, name, LISTED_MAX).await?;
+    let seen = inspect(core, name, LISTED_MAX).await?;
+    if request.to.is_empty() {
+        // It would be taken from its leader for nobody.
+        if seen.holder_count > 0 && seen.queue.is_empty() {
+            return Err(Error::CandidateNotWaiting);
+        }
+    } else {
         let waiters = seen.queue.iter().filter_map(|it| str::from_utf8(it).ok());
         let mut waiters = waiters.map(Owner::from_field);
         let next = waiters.find(|waiter| request.is_to(waiter));

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     error::Limit,
     lock::outcome::Tried,
-    resume::Resumed,
+    resume_check::Resumed,
     testing::{
         Fault, SECOND, acquire, config, granted, holders, in_session, open, owner, request_id,
         settle, start, start_faulty, two_on_one_store,

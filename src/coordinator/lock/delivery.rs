@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{Attempt, Ownership};
+use lockkeeper_store::script::{Attempt, Ownership, Released};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -146,6 +146,11 @@ impl Undo {
             None => core.owner_locks.take(&grant.name, &grant.owner).await,
         };
         let key = GrantKey::of(&grant);
+        // Only a record tells this hold from those that a resume elsewhere has confirmed.
+        let ended = |it: &Arc<Session>| matches!(it.expect_live(), Err(Error::SessionNotFound));
+        if record.is_none() && grant.hold_count > 1 && session.as_ref().is_some_and(ended) {
+            return;
+        }
         let Some(known_holds) = holds_without(session.as_ref(), registered, &grant, &lost) else {
             return;
         };
@@ -159,8 +164,10 @@ impl Undo {
         if record.as_ref() == Some(&attempt) && Instant::now() >= recorded_until {
             let (hold, serial) = (grant.hold(), Some(grant.serial));
             let released = core.scripts.release(hold, serial, Duration::ZERO, None);
-            if let Err(error) = released.await {
-                tracing::debug!(%error, "left to its lease");
+            match released.await {
+                Ok(Released::Done { held, .. }) => core.given_back(&grant, held),
+                Ok(Released::NotOwner(_)) => {}
+                Err(error) => tracing::debug!(%error, "left to its lease"),
             }
             return;
         }

@@ -1,13 +1,17 @@
-use lockkeeper_access::Quotas;
+use lockkeeper_access::{Account, Quotas};
 use lockkeeper_store::script::Mode;
 
 use super::*;
 use crate::{
-    lock::request::Acquire,
-    testing::{
-        account, acquire, config, granted, holders, in_session, name, open, owner, releases,
-        request_id, settle, start,
+    lock::{
+        renew,
+        request::{Acquire, Renew},
     },
+    testing::{
+        SECOND, account, acquire, config, granted, holders, in_session, name, named, open, owner,
+        releases, request_id, settle, start,
+    },
+    types::{Lease, tests::limits},
 };
 
 /// A request without a session, of a caller that may have one grant.
@@ -47,6 +51,44 @@ async fn a_second_hold_that_nobody_takes_leaves_the_first_one_counted() {
     assert_eq!(holders(core, "a").await, [("x".to_owned(), 1)]);
     assert!(!core.has_room(&request.account));
     assert_eq!(releases(&coordinator), [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_given_back_late_no_longer_counts_either() {
+    let coordinator = start(config());
+    coordinator.keep_history();
+    let core = &coordinator.core;
+    let request = of_one_grant();
+    let delivery = granted(&coordinator, &request).await;
+    // As during a wait for another of several locks.
+    tokio::time::sleep(SECOND * 20).await;
+    let renew = Renew {
+        name: name("a"),
+        mode: Mode::Exclusive,
+        owner: owner("x"),
+        lease: Some(Lease::new(SECOND * 60, &limits()).unwrap()),
+    };
+    renew::renew(core, &renew).await.unwrap();
+    tokio::time::sleep(SECOND * 8).await;
+    drop(delivery);
+    settle().await;
+    assert!(holders(core, "a").await.is_empty());
+    assert!(core.has_room(&request.account));
+    assert_eq!(releases(&coordinator), [0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_a_resume_released_on_its_way_is_not_delivered() {
+    let coordinator = start(config());
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
+    let delivery = granted(&coordinator, &request).await;
+    let (id, token) = (opened.stream.id(), &opened.resume_token);
+    let resumed = coordinator.resume(Account::default(), id, token, named(&[]));
+    let _resumed = resumed.await.unwrap();
+    settle().await;
+    delivery.take().unwrap_err();
+    assert!(holders(&coordinator.core, "a").await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use crate::{
     error::Error,
     events::Event,
     lock::request::Release,
+    repeat::undo_while,
     session::session::Session,
     types::{Grant, GrantKey, RequestId, hold_of, safe_until},
     waiters::handover::LastHold,
@@ -28,22 +29,7 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
     let sent_at = Instant::now();
     let released = ask(core, request, mode, session.as_ref(), held.as_ref()).await;
     let Some(session) = session else {
-        return match released? {
-            Released::Done {
-                hold_count, held, ..
-            } => {
-                // The answer to a repeat is that of the first call, and the lock may be held again.
-                if held == 0 {
-                    core.sessionless.release(name, mode, owner);
-                }
-                if held == hold_count {
-                    core.events
-                        .tell(|| Event::of_release(name, mode, owner, held));
-                }
-                Ok(hold_count)
-            }
-            Released::NotOwner(ownership) => Err(Error::NotOwner(ownership)),
-        };
+        return of_sessionless(core, request, mode, released?).await;
     };
     match released {
         Ok(Released::Done {
@@ -78,6 +64,37 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
                 _ => session.set_releasing(&key, false),
             }
             Err(error.into())
+        }
+    }
+}
+
+/// The answer to an owner without a session.
+async fn of_sessionless(
+    core: &Core,
+    request: &Release,
+    mode: Mode,
+    released: Released,
+) -> Result<u32, Error> {
+    let Release { name, owner, .. } = request;
+    match released {
+        Released::Done {
+            hold_count, held, ..
+        } => {
+            // The answer to a repeat is that of the first call, and the lock may be held again.
+            if held == 0 {
+                core.sessionless.release(name, mode, owner);
+            }
+            if held == hold_count {
+                core.events
+                    .tell(|| Event::of_release(name, mode, owner, held));
+            }
+            Ok(hold_count)
+        }
+        Released::NotOwner(ownership) => {
+            if ownership == Ownership::HeldByAnother {
+                core.acknowledge_forced(name, mode, owner).await;
+            }
+            Err(Error::NotOwner(ownership))
         }
     }
 }
@@ -155,7 +172,8 @@ async fn finish_release(
         };
         core.until_answered(at_most, again).await;
     } else {
-        core.until_answered(at_most, || core.scripts.lower(which, serial, left))
-            .await;
+        let only_while = (left > 0).then_some(&**session);
+        let lower = || undo_while(only_while, core.scripts.lower(which, serial, left));
+        core.until_answered(at_most, lower).await;
     }
 }

@@ -13,6 +13,7 @@ use crate::{
         outcome::TokenChecked,
         request::{CheckToken, Renew},
     },
+    session::session::Session,
     types::{Grant, GrantKey, Lease, LockName, safe_until},
 };
 
@@ -27,8 +28,8 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
     let key = GrantKey::new(name, *mode, &owner.label);
     let held = session.as_ref().and_then(|session| session.grant(&key));
     // After `lost` there is no `renewed`, even if the store still has the hold.
-    if session.is_some() && held.is_none() {
-        return Err(Error::NotOwner(core.ownership(name).await?));
+    if let (Some(session), None) = (&session, &held) {
+        return Err(not_held(core, session, request).await);
     }
     let own_lease = || core.lease_of_held(session.as_ref(), held.as_ref());
     let renewal = Renewal {
@@ -91,6 +92,23 @@ pub(crate) async fn check_token(core: &Core, request: &CheckToken) -> Result<Tok
         last: seen.token,
         held: seen.holder_count > 0,
     })
+}
+
+/// Why a session cannot renew a grant that it does not have.
+async fn not_held(core: &Core, session: &Session, request: &Renew) -> Error {
+    if session.holds_in_any_mode(&request.name, &request.owner.label) {
+        return Error::NotOwner(Ownership::HeldInAnotherMode);
+    }
+    let ownership = core.ownership(&request.name).await;
+    ownership.map_or_else(Error::from, Error::NotOwner)
+}
+
+impl Session {
+    fn holds_in_any_mode(&self, name: &LockName, label: &str) -> bool {
+        let state = self.state.lock();
+        let mut of_name = state.grants.of_name(name);
+        of_name.any(|(key, held)| *key.label == *label && held.grant.lock().is_some())
+    }
 }
 
 impl Core {

@@ -72,3 +72,19 @@ async fn what_a_release_on_its_way_ends_is_no_loss() {
     let notice = tokio::time::timeout(SECOND, opened.stream.notice()).await;
     assert!(notice.is_err(), "{notice:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_in_another_mode_says_that_the_caller_holds_the_lock() {
+    let (_faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let rows = [
+        ("o", Ownership::HeldInAnotherMode),
+        ("p", Ownership::HeldByAnother),
+    ];
+    let request = acquire("a", Mode::Read, &in_session(&opened, "o"));
+    granted(&coordinator, &request).await.take().unwrap();
+    for (label, expected) in rows {
+        let renewed = coordinator.renew(renewal_of(&in_session(&opened, label)));
+        assert_eq!(renewed.await.err(), Some(Error::NotOwner(expected)));
+    }
+}

@@ -162,6 +162,7 @@ impl Label for Limit {
         "watchers_max",
         "holders_per_lock_max",
         "permits_per_name_max",
+        "yields_max",
     ];
 
     fn index(self) -> usize {
@@ -174,6 +175,7 @@ impl Label for Limit {
             Self::Watchers => 5,
             Self::HoldersPerLock => 6,
             Self::PermitsPerName => 7,
+            Self::Yields => 8,
         }
     }
 }

@@ -175,6 +175,7 @@ async fn refusals_are_counted_by_their_limit_and_counters_out_of_range_alone() {
         Limit::Watchers,
         Limit::HoldersPerLock,
         Limit::PermitsPerName,
+        Limit::Yields,
     ];
     for limit in all {
         let sample = format!(r#"limit_refusals_total{{limit="{}"}}"#, limit.name());

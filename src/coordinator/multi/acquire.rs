@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use lockkeeper_access::Account;
 use lockkeeper_store::script::{CallError, Refusal};
 use tokio::time::Instant;
 
@@ -20,8 +21,9 @@ use crate::{
         undo::DeliveryAll,
     },
     progress::{Progress, WaitState},
-    types::HolderKnown,
+    types::{Goal, LockName, Owner},
     wait::{Contest, QueuedWait, WaitContext, compete},
+    waiters::queue::QueueTicket,
 };
 
 /// The locks whose attempts were refused, and which may thus have the mark of a writer.
@@ -136,28 +138,29 @@ async fn acquire_together<P: Progress>(
         }
     };
     let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
-    let mut line = join(core, request, contest.awaited, holder)?;
+    let (name, goal, caller) = contest.awaited();
+    let place = core.waiters.join(name, goal, caller, holder, None)?;
+    let mut line = queued(request, place);
     compete(core, &mut contest, &mut line, &stops).await
 }
 
-fn join(
-    core: &Core,
-    request: &AcquireAll,
-    which: usize,
-    holder: HolderKnown,
-) -> Result<QueuedWait, Error> {
-    let (name, mode) = request.locks.get(which);
-    let caller = (request.owner.clone(), &request.account);
-    let place = core.waiters.join(name, mode.into(), caller, holder, None)?;
+fn queued(request: &AcquireAll, place: QueueTicket) -> QueuedWait {
     if request.end_on_deadlock {
         place.end_on_deadlock();
     }
-    Ok(QueuedWait::at(place))
+    QueuedWait::at(place)
 }
 
 // === impl AllLocks ===
 
 impl AllLocks<'_> {
+    /// The lock in whose line it waits, and who waits there.
+    fn awaited(&self) -> (&LockName, Goal, (Owner, &Account)) {
+        let (name, mode) = self.request.locks.get(self.awaited);
+        let caller = (self.request.owner.clone(), &self.request.account);
+        (name, mode.into(), caller)
+    }
+
     async fn attempt_all(&mut self) -> Result<AttemptedAll, Error> {
         let attempted = attempt_all(self.core, self.request, Refusal::Waits).await;
         match &attempted {
@@ -187,7 +190,9 @@ impl Contest for AllLocks<'_> {
             AttemptedAll::Busy { which, holder } => {
                 self.awaited = which;
                 // The next waiter in the line that was left tries.
-                *line = join(self.core, self.request, which, holder)?;
+                let (name, goal, caller) = self.awaited();
+                let place = self.core.waiters.move_to(name, goal, caller, holder)?;
+                *line = queued(self.request, place);
             }
         }
         Ok(None)

@@ -127,7 +127,7 @@ async fn acquire_each<P: Progress>(
             Err(ended) => return Ok(Ended::Not(ended)),
         }
     }
-    Ok(if taken.refresh().await? {
+    Ok(if taken.refresh(deadline).await? {
         Ended::Granted
     } else {
         Ended::Lost
@@ -229,13 +229,23 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Updates the grants after a wait. False if one of them is lost.
-    async fn refresh(&mut self) -> Result<bool, CallError> {
+    /// Updates the grants after a wait, which outlasts a store that does not answer while they are
+    /// valid. False if one of them is lost.
+    async fn refresh(&mut self, deadline: Option<Instant>) -> Result<bool, CallError> {
         let lease = self.deliveries.iter().map(|one| one.grant().lease).min();
-        if self.since.elapsed() > lease.unwrap_or_default() / STALE_DIVISOR {
-            return self.renew().await;
+        let lease = lease.unwrap_or_default();
+        if self.since.elapsed() <= lease / STALE_DIVISOR {
+            return Ok(self.are_held());
         }
-        Ok(self.are_held())
+        loop {
+            let renewed = self.renew().await;
+            let retry = Instant::now() + lease / RETRY_DIVISOR;
+            let is_transient = renewed.as_ref().is_err_and(CallError::is_transient);
+            if !is_transient || deadline.is_some_and(|end| end < retry) || !self.are_held() {
+                return renewed;
+            }
+            tokio::time::sleep_until(retry).await;
+        }
     }
 
     fn are_held(&self) -> bool {

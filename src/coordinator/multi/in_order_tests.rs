@@ -4,7 +4,7 @@ use lockkeeper_store::script::Mode;
 
 use super::*;
 use crate::testing::{
-    MILLI, SECOND, acquire, config, granted, in_session, open, owner, start, start_faulty,
+    Fault, MILLI, SECOND, acquire, config, granted, in_session, open, owner, start, start_faulty,
 };
 
 /// Locks that were taken now.
@@ -23,10 +23,10 @@ async fn locks_are_renewed_once_more_than_a_tenth_of_their_lease_has_passed() {
     let delivery = granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await;
     let mut taken = taken(&coordinator.core, vec![delivery]);
     tokio::time::advance(SECOND * 3).await;
-    assert!(taken.refresh().await.unwrap());
+    assert!(taken.refresh(None).await.unwrap());
     assert_eq!(faults.calls("lock_renew"), 0);
     tokio::time::advance(MILLI).await;
-    assert!(taken.refresh().await.unwrap());
+    assert!(taken.refresh(None).await.unwrap());
     assert_eq!(faults.calls("lock_renew"), 1);
 }
 
@@ -75,12 +75,12 @@ async fn in_a_session_the_watchdog_renews_and_the_delivery_follows() {
         ..taken(&coordinator.core, vec![delivery])
     };
     tokio::time::sleep(SECOND * 11).await;
-    assert!(taken.refresh().await.unwrap());
+    assert!(taken.refresh(None).await.unwrap());
     assert!(taken.deliveries[0].grant().safe_until > before);
     let key = GrantKey::new(&name, Mode::Fair, &request.owner.label);
     let deadlines = &coordinator.core.deadlines;
     opened.stream.session.set_holds(deadlines, &key, 0, None);
-    assert!(!taken.refresh().await.unwrap());
+    assert!(!taken.refresh(None).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,4 +95,36 @@ async fn an_owner_without_a_session_is_known_to_hold_what_is_renewed_for_it() {
         assert!(taken.renew().await.unwrap());
     }
     assert!(coordinator.core.sessionless.may_hold(own.field()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_ends_no_wait_while_the_locks_are_valid() {
+    // Refused renewals, the deadline of the wait, and whether it ends with an error.
+    for (refused, deadline, fails) in [(1, None, false), (1, Some(2), false), (30, None, true)] {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let delivery = granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await;
+        let mut taken = taken(&coordinator.core, vec![delivery]);
+        tokio::time::advance(SECOND * 5).await;
+        for _ in 0..refused {
+            faults.next("lock_renew", Fault::Unavailable);
+        }
+        let deadline = deadline.map(|seconds| Instant::now() + SECOND * seconds);
+        let refreshed = taken.refresh(deadline).await;
+        assert_eq!(refreshed.is_err(), fails, "{refused} {refreshed:?}");
+        assert!(fails || refreshed.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_does_not_outlast_its_deadline_for_a_store_that_does_not_answer() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let delivery = granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await;
+    let mut taken = taken(&coordinator.core, vec![delivery]);
+    tokio::time::advance(SECOND * 5).await;
+    let deadline = Instant::now() + SECOND * 3;
+    for _ in 0..9 {
+        faults.next("lock_renew", Fault::Unavailable);
+    }
+    taken.refresh(Some(deadline)).await.unwrap_err();
+    assert!(Instant::now() <= deadline);
 }

@@ -11,6 +11,7 @@ use crate::{
     events::Event,
     multi::{outcome::ReleasedLock, request::ReleaseAll},
     owner_lock::OwnerLock,
+    repeat::undo_while,
     session::session::Session,
     types::{Grant, GrantKey, RequestId, safe_until},
 };
@@ -44,7 +45,7 @@ pub(crate) async fn release_all(
     let sent_at = Instant::now();
     match releasing.ask(core).await {
         Ok(released) => {
-            releasing.book(core, &released, sent_at);
+            releasing.book(core, &released, sent_at).await;
             releasing.acknowledge(core, &released).await;
             let first = released.first().and_then(|member| member.left.err());
             match first {
@@ -122,7 +123,7 @@ impl Releasing {
     }
 
     /// Updates the session's grant table from the store's answer.
-    fn book(&self, core: &Core, released: &[ReleasedMember], sent_at: Instant) {
+    async fn book(&self, core: &Core, released: &[ReleasedMember], sent_at: Instant) {
         let Some(session) = &self.session else {
             let names = self.request.locks.iter().map(|(name, _)| name);
             for ((name, mode), member) in names.zip(self.modes()).zip(released) {
@@ -141,7 +142,10 @@ impl Releasing {
         for (key, member) in self.keys().zip(released) {
             match member.left {
                 // The answer to a repeat says nothing of what the owner has taken since.
-                Err(why) if member.held == 0 => session.lose(&core.deadlines, &key, why.into()),
+                Err(why) if member.held == 0 => {
+                    let reason = core.why_lost(session, &key, why).await;
+                    session.lose(&core.deadlines, &key, reason);
+                }
                 _ => {
                     let until = Some(safe_until(sent_at, member.lease));
                     session.set_holds(&core.deadlines, &key, member.held, until);
@@ -154,7 +158,7 @@ impl Releasing {
     async fn acknowledge(&self, core: &Core, released: &[ReleasedMember]) {
         let names = self.request.locks.iter().map(|(name, _)| name);
         for ((name, mode), member) in names.zip(self.modes()).zip(released) {
-            if self.session.is_some() && member.left == Err(Ownership::HeldByAnother) {
+            if member.left == Err(Ownership::HeldByAnother) {
                 core.acknowledge_forced(name, mode, &self.request.owner)
                     .await;
             }
@@ -191,7 +195,11 @@ impl Releasing {
             core.until_answered(at_most, || self.ask(core)).await;
         } else {
             for grant in held {
-                let lower = || core.scripts.lower(grant.hold(), grant.serial, left(grant));
+                let only_while = (left(grant) > 0).then_some(&**session);
+                let lower = || {
+                    let lower = core.scripts.lower(grant.hold(), grant.serial, left(grant));
+                    undo_while(only_while, lower)
+                };
                 core.until_answered(at_most, lower).await;
             }
         }

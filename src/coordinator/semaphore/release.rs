@@ -48,7 +48,8 @@ pub(crate) async fn release(
         Ok(PermitsReleased::NotOwner(ownership)) => {
             if let Some(session) = &session {
                 match held.as_slice() {
-                    [grant] => {
+                    // It has all of them, or another one may be what is gone.
+                    [grant] if ids.iter().all(|id| grant.ids.contains(id)) => {
                         let key = GrantKey::of_permits(grant);
                         session.lose(&core.deadlines, &key, ownership.into());
                     }
@@ -124,3 +125,7 @@ fn set_releasing(session: Option<&Arc<Session>>, grants: &[PermitGrant], releasi
         }
     }
 }
+
+#[cfg(test)]
+#[path = "release_tests.rs"]
+mod tests;

@@ -61,16 +61,19 @@ impl Session {
     }
 
     /// Registers a grant that a resume has found: there is room for all that its client names,
-    /// besides those that are about to be released.
+    /// besides those that are about to be released. None if the session has lost it meanwhile.
     pub(crate) fn register_found(
         self: &Arc<Self>,
         deadlines: &Deadlines,
         grant: Grant,
         sent_at: Instant,
-    ) -> Result<Grant, Error> {
+    ) -> Result<Option<Grant>, Error> {
         let mut state = self.state.lock();
         state.live()?;
-        Ok(self.take_in(&mut state, deadlines, grant, sent_at).0)
+        if state.has_lost(&GrantKey::of(&grant), Some(grant.serial)) {
+            return Ok(None);
+        }
+        Ok(Some(self.take_in(&mut state, deadlines, grant, sent_at).0))
     }
 
     /// Registers several grants, each with the serial it adds to, or none of them.
@@ -203,6 +206,14 @@ impl Session {
         }
     }
 
+    /// A resume does not name the grant, which is about to be released: no answer on its way may
+    /// say that it is held.
+    pub(crate) fn disown(&self, key: &GrantKey) {
+        if let Some(held) = self.state.lock().grants.get(key) {
+            held.lost.set();
+        }
+    }
+
     /// The lock grant that an answer on its way refers to. None if it is over or no lock; an error
     /// if it is another grant by now, or was confirmed by a resume.
     pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Grant>, ()> {
@@ -294,7 +305,7 @@ impl Session {
             );
             self.events
                 .tell(|| Event::of(What::Lost(reason.clone()), &grant));
-            state.lost.push_back((grant, reason));
+            state.is_lost(grant, reason);
             self.news.notify_one();
         }
     }
@@ -304,11 +315,13 @@ impl Session {
     pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Holding, reason: LostReason) {
         let key = GrantKey::of_holding(&grant);
         let mut state = self.state.lock();
-        state.forget(deadlines, &key);
+        if let Some(held) = state.forget(deadlines, &key) {
+            held.lost.set();
+        }
         self.events
             .tell(|| Event::of(What::Lost(reason.clone()), &grant));
         self.metrics.lost(grant.name(), &reason);
-        state.lost.push_back((grant, reason));
+        state.is_lost(grant, reason);
         self.news.notify_one();
     }
 
@@ -330,9 +343,10 @@ impl Session {
         self.metrics.hold_ended(name, &self.client_name, since);
     }
 
-    /// A resuming client names its presumed grants and is notified anew of those that are lost.
-    pub(crate) fn forget_losses(&self) {
-        self.state.lock().lost.clear();
+    /// A resuming client names its presumed grants and is notified anew of those that are lost;
+    /// except for these losses.
+    pub(crate) fn forget_losses(&self, but: impl Fn(&Holding) -> bool) {
+        self.state.lock().lost.retain(|(grant, _)| but(grant));
     }
 }
 
@@ -348,6 +362,29 @@ impl State {
             return Err(CallError::OutcomeUnknown(why).into());
         }
         Ok(())
+    }
+
+    /// Queues the notice, and remembers a lock that stays closed until its former holder releases
+    /// it.
+    fn is_lost(&mut self, grant: Holding, reason: LostReason) {
+        if let LostReason::ForceReleased {
+            closed_until: Some(until),
+            ..
+        } = reason
+        {
+            let now = Instant::now();
+            self.closed.retain(|(_, until)| *until > now);
+            self.closed.push((grant.clone(), until));
+        }
+        self.lost.push_back((grant, reason));
+    }
+
+    /// Whether the client has yet to learn that this grant is lost. Permits are known by their ids.
+    pub(crate) fn has_lost(&self, key: &GrantKey, serial: Option<u64>) -> bool {
+        let is_it = |grant: &Holding| {
+            GrantKey::of_holding(grant) == *key && serial.is_none_or(|it| it == grant.serial())
+        };
+        self.lost.iter().any(|(grant, _)| is_it(grant))
     }
 
     fn is_new(&self, grant: &Grant) -> bool {

@@ -46,12 +46,14 @@ impl Session {
         deadlines: &Deadlines,
         grant: PermitGrant,
         sent_at: Instant,
-    ) -> Result<PermitGrant, Error> {
+    ) -> Result<Option<PermitGrant>, Error> {
         let mut state = self.state.lock();
         state.live()?;
-        Ok(self
-            .take_in_permits(&mut state, deadlines, grant, sent_at)
-            .0)
+        if state.has_lost(&GrantKey::of_permits(&grant), None) {
+            return Ok(None);
+        }
+        let (grant, _) = self.take_in_permits(&mut state, deadlines, grant, sent_at);
+        Ok(Some(grant))
     }
 
     fn take_in_permits(

@@ -151,13 +151,15 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
-    use lockkeeper_access::{Account, Identity};
+    use std::sync::Arc;
+
+    use lockkeeper_access::{Account, Identity, Quotas};
 
     use crate::{
         coordinator::Coordinator,
         error::{Error, Limit},
         stream::Opened,
-        testing::{MILLI, config, start},
+        testing::{MILLI, account, config, start},
         types::OnDisconnect,
     };
 
@@ -189,5 +191,24 @@ mod tests {
         assert_eq!(open(&coordinator).err(), Some(full), "not looked for again");
         tokio::time::advance(MILLI).await;
         assert!(open(&coordinator).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_has_ended_counts_no_more_whatever_is_still_done_for_it() {
+        let coordinator = start(config());
+        let quotas = Quotas {
+            sessions: 1,
+            ..Quotas::default()
+        };
+        let caller = account(quotas);
+        let open = || {
+            let (caller, name) = (caller.clone(), String::new());
+            coordinator.open(caller, None, name, OnDisconnect::Keep)
+        };
+        let first = open().unwrap();
+        let _undo_of_it = Arc::clone(&first.stream.session);
+        assert!(open().is_err());
+        first.stream.close().await;
+        assert!(open().is_ok());
     }
 }

@@ -166,7 +166,7 @@ impl Session {
     pub(crate) fn end_by_force(&self, deadlines: &Deadlines, reason: &str) -> Option<Vec<Holding>> {
         let reason: Arc<str> = reason.into();
         let mut state = self.state.lock();
-        match std::mem::replace(&mut state.phase, Phase::Ended) {
+        match state.ends() {
             Phase::Ended => return None,
             Phase::Live { waits, .. } => waits.cancel(),
             Phase::Detached(_) => {}
@@ -207,7 +207,7 @@ impl Session {
         let gone: Vec<GrantKey> = gone.map(|(key, _)| key.clone()).collect();
         drop(state);
         for key in gone {
-            self.lose(deadlines, &key, reason.clone());
+            self.lose_if(is_taken, deadlines, &key, reason.clone());
         }
     }
 }

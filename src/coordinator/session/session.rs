@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -50,11 +50,14 @@ pub struct Session {
     pub on_disconnect: OnDisconnect,
     /// Its owner; no other account can use it.
     pub account: Account,
-    _counted: Counted,
     /// The room for its grants.
     pub(crate) grants_max: usize,
     /// How often it was resumed, at least.
     pub(crate) generation: AtomicU32,
+    /// The generation of the last resume here that all coordinators have heard of.
+    pub(crate) told: AtomicU32,
+    /// It goes on at another coordinator.
+    moved: AtomicBool,
     pub(crate) epoch: Instant,
     /// When this coordinator first knew it.
     pub(crate) since: Instant,
@@ -67,11 +70,15 @@ pub struct Session {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) phase: Phase,
+    /// Its use of the quota of sessions, until it ends.
+    pub(crate) counted: Counted,
     pub(crate) peer: Option<PeerAddress>,
     /// When the session is checked for a resume.
     abandoned: Option<Ticket>,
     pub(crate) grants: Grants,
     pub(crate) lost: VecDeque<(Holding, LostReason)>,
+    /// Grants that were released by force, and until when their locks stay closed for it.
+    pub(crate) closed: Vec<(Holding, Instant)>,
     /// Grants whose last renewal failed.
     pub(crate) failing: usize,
     /// Whether the client is to know that renewals fail, and whether it knows.
@@ -117,10 +124,12 @@ impl Session {
     ) -> Self {
         let state = State {
             phase: Phase::Detached(epoch),
+            counted,
             peer: None,
             abandoned: None,
             grants: Grants::default(),
             lost: VecDeque::new(),
+            closed: Vec::new(),
             failing: 0,
             at_risk: false,
             told_at_risk: false,
@@ -135,9 +144,10 @@ impl Session {
             client_name,
             on_disconnect,
             account,
-            _counted: counted,
             grants_max,
             generation: AtomicU32::new(0),
+            told: AtomicU32::new(0),
+            moved: AtomicBool::new(false),
             epoch,
             since: Instant::now(),
             events,
@@ -204,13 +214,24 @@ impl Session {
         Some(grants)
     }
 
+    /// Counts a resume here, of which no other coordinator has heard yet.
+    pub(crate) fn count_resume(&self, generation: u32) {
+        self.told.store(0, Ordering::Relaxed);
+        self.generation.fetch_max(generation, Ordering::Relaxed);
+    }
+
     /// Ends the session here, because another coordinator has resumed it, and has its grants now.
-    /// False if it was resumed here since, or had ended before.
+    /// False if it was resumed here since, or had ended before. Of two resumes with the same token,
+    /// that one counts which the coordinators heard of last.
     pub(crate) fn end_if_moved(&self, deadlines: &Deadlines, generation: u32) -> bool {
         let mut state = self.state.lock();
-        if self.generation.load(Ordering::Relaxed) >= generation || !state.end(deadlines) {
+        let own = self.generation.load(Ordering::Relaxed);
+        let is_told = own > 0 && self.told.load(Ordering::Relaxed) == own;
+        let is_later = generation > own || (generation == own && is_told);
+        if !is_later || !state.end(deadlines) {
             return false;
         }
+        self.moved.store(true, Ordering::Relaxed);
         self.take_grants(&mut state, deadlines);
         true
     }
@@ -220,7 +241,7 @@ impl Session {
         let mut state = self.state.lock();
         let abandoned = matches!(state.phase, Phase::Detached(until) if until <= now);
         if abandoned {
-            state.phase = Phase::Ended;
+            state.ends();
             for grant in self.take_grants(&mut state, deadlines) {
                 self.events.tell(|| Event::of(What::Abandoned, &grant));
             }
@@ -236,7 +257,7 @@ impl Session {
         let is_empty = is_detached && state.grants.is_empty() && state.lost.is_empty();
         if is_empty {
             state.is_awaited_no_more(deadlines);
-            state.phase = Phase::Ended;
+            state.ends();
         }
         is_empty
     }
@@ -248,6 +269,23 @@ impl Session {
             Phase::Detached(_) => Err(Error::SessionDetached),
             Phase::Ended => Err(Error::SessionNotFound),
         }
+    }
+
+    /// Why its waits have ended.
+    pub(crate) fn why_waits_ended(&self) -> Error {
+        let state = self.state.lock();
+        match (&state.phase, &state.ended_by_force) {
+            (Phase::Ended, Some(reason)) => Error::SessionEndedByForce(Arc::clone(reason)),
+            (Phase::Ended, None) if self.moved.load(Ordering::Relaxed) => Error::SessionSuperseded,
+            (Phase::Ended, None) => Error::SessionNotFound,
+            // It may have been resumed since.
+            (Phase::Live { .. } | Phase::Detached(_), _) => Error::SessionDetached,
+        }
+    }
+
+    /// Whether it was closed, or has ended here otherwise.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state.lock().phase, Phase::Ended)
     }
 
     /// An error if no stream serves it here.
@@ -299,7 +337,7 @@ impl State {
     /// Ends the session, its stream and its waits. False if it had ended before.
     fn end(&mut self, deadlines: &Deadlines) -> bool {
         self.is_awaited_no_more(deadlines);
-        match std::mem::replace(&mut self.phase, Phase::Ended) {
+        match self.ends() {
             Phase::Ended => return false,
             Phase::Live { stream, waits } => {
                 stream.cancel();
@@ -308,6 +346,13 @@ impl State {
             Phase::Detached(_) => {}
         }
         true
+    }
+
+    /// Ends the session, which no longer counts against a quota, whatever is still done for it.
+    /// Returns what it was before.
+    pub(crate) fn ends(&mut self) -> Phase {
+        self.counted = Counted::default();
+        std::mem::replace(&mut self.phase, Phase::Ended)
     }
 
     pub(crate) fn live(&self) -> Result<(), Error> {

@@ -112,17 +112,19 @@ impl Session {
             } else {
                 LostReason::Expired
             };
-            let key = GrantKey::of_holding(&held.grant);
+            let (key, serial) = (GrantKey::of_holding(&held.grant), held.grant.serial());
             drop(state);
-            self.lose(deadlines, &key, reason);
+            self.lose_if(|it| it.grant.serial() == serial, deadlines, &key, reason);
             return None;
         }
         let due_at = deadlines.due_at(held.due);
         // Until the answer arrives, the next event is the loss of the grant.
         self.reschedule(deadlines, held, end);
         let reads = |grant: &Grant| grant.mode == Mode::Read;
-        let looked_after =
-            terms.watched || held.in_doubt_until.is_some() || held.grant.lock().is_some_and(reads);
+        let looked_after = terms.watched
+            || held.failing
+            || held.in_doubt_until.is_some()
+            || held.grant.lock().is_some_and(reads);
         if !live || !looked_after || held.renewing {
             return None;
         }
@@ -175,7 +177,8 @@ impl Session {
                     reason => reason,
                 };
                 drop(state);
-                self.lose(deadlines, key, reason);
+                let is_it = |held: &Held| held.grant.serial() == renewing.serial;
+                self.lose_if(is_it, deadlines, key, reason);
             }
             None => {
                 let terms = held.grant.terms();

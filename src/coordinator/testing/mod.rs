@@ -1,14 +1,20 @@
 //! A coordinator on a store in this process, without any protocol.
 
+mod asked_to_yield;
 mod caller;
+mod elected;
 mod faults;
 mod followed;
+mod former_holders;
 mod handed_on;
 mod registered;
 mod requests;
 mod resumed;
+mod resuming_elsewhere;
 mod started;
 mod streams;
+mod undone;
+mod waits_of_sessions;
 
 use std::{sync::Arc, time::Duration};
 

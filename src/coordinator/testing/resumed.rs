@@ -13,7 +13,7 @@ use super::{
 use crate::{
     coordinator::Coordinator,
     lock::request::Acquire,
-    resume::{Resumed, ResumedGrant},
+    resume_check::{Resumed, ResumedGrant},
     stream::Opened,
     testing::config,
     types::Grant,
@@ -45,6 +45,7 @@ pub(crate) fn named(grants: &[&Grant]) -> Resumed {
         watched: true,
         fencing_token: grant.fencing_token,
         hold_count: grant.hold_count,
+        is_permitted: true,
     });
     Resumed {
         locks: locks.collect(),
@@ -104,7 +105,7 @@ async fn resumed_grants_have_the_notes_of_their_own_owners() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resume_without_notes_looks_nothing_up_and_tells_nobody() {
+async fn a_resume_without_notes_looks_nothing_up_and_is_told_once() {
     let (faults, coordinator, opened, grant) = holding("a", Mode::Exclusive, None).await;
     let resumed = resume(&coordinator, opened, named(&[&grant])).await;
     assert_eq!(resumed.grants[0].note, None);
@@ -112,7 +113,7 @@ async fn a_resume_without_notes_looks_nothing_up_and_tells_nobody() {
     settle().await;
     assert_eq!(
         faults.calls("holders_tell"),
-        0,
-        "no other coordinator had the session"
+        1,
+        "an earlier resume may have left a stream elsewhere"
     );
 }

@@ -23,7 +23,7 @@ use crate::{
     history::History,
     multi,
     multi::request::AcquireAll,
-    resume::Resumed,
+    resume_check::Resumed,
     types::{LockName, OnDisconnect},
 };
 

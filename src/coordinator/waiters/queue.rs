@@ -113,9 +113,32 @@ impl Waiters {
         holder: HolderKnown,
         place: Option<u32>,
     ) -> Result<QueueTicket, Error> {
+        self.join_up_to(self.max, name, goal, (owner, account), holder, place)
+    }
+
+    /// The same for a waiter that leaves another line for this one, so it is counted already.
+    pub(crate) fn move_to(
+        self: &Arc<Self>,
+        name: &LockName,
+        goal: Goal,
+        caller: (Owner, &Account),
+        holder: HolderKnown,
+    ) -> Result<QueueTicket, Error> {
+        self.join_up_to(self.max + 1, name, goal, caller, holder, None)
+    }
+
+    fn join_up_to(
+        self: &Arc<Self>,
+        max: usize,
+        name: &LockName,
+        goal: Goal,
+        (owner, account): (Owner, &Account),
+        holder: HolderKnown,
+        place: Option<u32>,
+    ) -> Result<QueueTicket, Error> {
         let channel = channel(name, goal, &owner);
         let mut state = self.state.lock();
-        if state.waiting >= self.max {
+        if state.waiting >= max {
             return Err(Error::LimitReached(Limit::Waiters));
         }
         let state = &mut *state;

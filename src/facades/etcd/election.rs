@@ -78,6 +78,8 @@ impl ElectionService {
         match door.wait(account, Operation::Campaign(campaign)).await {
             Ok(Answer::Elected(elected)) => {
                 let grant = elected.delivery.take().map_err(status)?;
+                let covered = self.leases.cover(door, account, (&lease, &grant)).await;
+                covered.map_err(status)?;
                 let leader = LeaderKey {
                     name: request.name.clone(),
                     key: key(grant.name.public(), lease.id),
@@ -85,7 +87,7 @@ impl ElectionService {
                     lease: lease.id,
                 };
                 Ok(CampaignResponse {
-                    header: Some(header(revision(elected.revision))),
+                    header: Some(header(modified(elected.revision, grant.fencing_token))),
                     leader: Some(leader),
                 })
             }
@@ -95,7 +97,12 @@ impl ElectionService {
         }
     }
 
-    async fn replace(&self, account: &Account, request: &ProclaimRequest) -> Result<u64, Status> {
+    /// Returns the revision of the new value, and the term.
+    async fn replace(
+        &self,
+        account: &Account,
+        request: &ProclaimRequest,
+    ) -> Result<(u64, u64), Status> {
         let door = &self.door;
         let (leader, term) = self.leader_key(request.leader.as_ref())?;
         let name = self.name(account, &leader.name, Right::Acquire)?;
@@ -109,22 +116,26 @@ impl ElectionService {
             value: self.value(&request.value)?,
         };
         let proclaimed = door.coordinator.proclaim(proclaim).await;
+        let proclaimed = proclaimed.map(|revision| (revision, term));
         proclaimed.map_err(|error| match error {
             Error::NotOwner(ownership) => not_leader(door, ownership),
             error => refused(door, &error),
         })
     }
 
-    /// Does nothing if the term is over, as in etcd.
+    /// Does nothing if the term is over, or the lease has ended, as in etcd.
     async fn step_down(&self, account: &Account, request: &ResignRequest) -> Result<(), Status> {
         let door = &self.door;
         let status = |error| refused(door, &error);
         let (leader, term) = self.leader_key(request.leader.as_ref())?;
         let name = self.name(account, &leader.name, Right::Release)?;
+        let Some(lease) = self.leases.find(account, leader.lease) else {
+            return Ok(());
+        };
         let resign = Release {
             name: name.clone(),
             mode: Mode::Fair,
-            owner: self.leases.get(door, account, leader.lease)?.owner(door)?,
+            owner: lease.owner(door)?,
             request_id: None,
         };
         let seen = door.coordinator.leader(name).await.map_err(status)?;
@@ -185,8 +196,8 @@ impl election_server::Election for ElectionService {
         request: Request<ProclaimRequest>,
     ) -> Result<Response<ProclaimResponse>, Status> {
         let account = account(request.extensions());
-        let proclaimed = self.replace(&account, request.get_ref()).await?;
-        let header = Some(header(revision(proclaimed)));
+        let (proclaimed, term) = self.replace(&account, request.get_ref()).await?;
+        let header = Some(header(modified(proclaimed, term)));
         Ok(Response::new(ProclaimResponse { header }))
     }
 
@@ -226,6 +237,13 @@ impl election_server::Election for ElectionService {
     }
 }
 
+/// The revision of a key that was created with this term and has the value with this revision. The
+/// two are counted apart, and the sum grows with each of them: no key was changed before it was
+/// created, and each change has a greater revision.
+fn modified(value: u64, term: u64) -> i64 {
+    revision(value.saturating_add(term))
+}
+
 /// A leader as a key with its value. One that campaigned otherwise has the digest of its owner in
 /// the key, and no lease.
 fn leader_response(name: &LockName, leader: Leadership) -> LeaderResponse {
@@ -237,7 +255,7 @@ fn leader_response(name: &LockName, leader: Leadership) -> LeaderResponse {
     let kv = KeyValue {
         key,
         create_revision: revision(leader.term),
-        mod_revision: revision(leader.revision),
+        mod_revision: modified(leader.revision, leader.term),
         // The number of changes is not known; a key with the version 0 would not exist.
         version: 1,
         value: leader.value.into_bytes(),

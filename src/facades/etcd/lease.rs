@@ -6,6 +6,7 @@ use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
 };
+use lockkeeper_access::Account;
 use lockkeeper_coordinator::Error;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
@@ -24,6 +25,10 @@ use crate::{Door, door::account};
 /// What the time to live of a lease is that does not exist.
 const NO_LEASE: i64 = -1;
 
+/// Keepalives of one stream that wait for the store at the same time. A client keeps all of its
+/// leases alive by one stream.
+const KEEPALIVES_AT_ONCE: usize = 64;
+
 /// Serves `etcdserverpb.Lease`.
 #[derive(Clone, Debug)]
 pub(super) struct LeaseService {
@@ -36,6 +41,21 @@ pub(super) struct LeaseService {
 impl LeaseService {
     pub(super) fn new(door: Door, leases: Leases) -> Self {
         Self { door, leases }
+    }
+
+    async fn keep_alive(
+        &self,
+        account: &Account,
+        id: i64,
+    ) -> Result<LeaseKeepAliveResponse, Status> {
+        let counted = account.request().map_err(Error::from);
+        counted.map_err(|error| (self.door.status)(&error))?;
+        let left = self.leases.keep_alive(&self.door, account, id).await;
+        Ok(LeaseKeepAliveResponse {
+            header: Some(header(0)),
+            id,
+            ttl: left.map_or(0, seconds),
+        })
     }
 }
 
@@ -78,17 +98,12 @@ impl lease_server::Lease for LeaseService {
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         let account = account(request.extensions());
-        let (leases, status) = (self.leases.clone(), self.door.status);
+        let (service, status) = (self.clone(), self.door.status);
         let answers = request.into_inner().map(move |asked| {
-            let id = asked?.id;
-            let counted = account.request().map_err(Error::from);
-            counted.map_err(|error| status(&error))?;
-            Ok(LeaseKeepAliveResponse {
-                header: Some(header(0)),
-                id,
-                ttl: leases.keep_alive(&account, id).map_or(0, seconds),
-            })
+            let (service, account) = (service.clone(), account.clone());
+            async move { service.keep_alive(&account, asked?.id).await }
         });
+        let answers = answers.buffered(KEEPALIVES_AT_ONCE);
         let coordinator = self.door.coordinator.clone();
         let draining = async move {
             coordinator.draining().await;

@@ -1,5 +1,9 @@
 //! The leases of one coordinator. Each is a session without a stream of a client: keepalives move
 //! its end, and a task closes it at the end, which releases its locks.
+//!
+//! What a program is told of its lease holds without this coordinator, too. The store keeps the
+//! locks of a lease for longer than its TTL, and a keepalive renews them before it is answered. One
+//! that the store does not confirm moves nothing: its answer is what is left of the last promise.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -7,16 +11,18 @@ use std::{
     time::Duration,
 };
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use lockkeeper_access::{Account, Identity};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Acquire, Invalid, Lease, LockName, Mode, Notice, OnDisconnect, Owner, PeerAddress, Stream,
+    Acquire, Error, Grant, Invalid, Lease, Limits, LockName, Mode, Notice, OnDisconnect, Owner,
+    PeerAddress, Renew, Stream,
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
-use super::refused::{lease_exists, no_lease, refused};
+use super::refused::{lease_exists, no_lease, refused, ttl_too_large};
 use crate::Door;
 
 /// The leases by id. Those of other identities are others, whatever their ids.
@@ -36,6 +42,14 @@ pub(super) struct Held {
 
 /// The client names of leases begin with this. The id behind it is read by observers of elections.
 const CLIENT_NAME: &str = "etcd-lease/";
+
+/// By how much longer than its TTL the store keeps what a lease holds: a share for clocks that
+/// drift, and a while for answers on their way.
+const DRIFT_DIVISOR: u32 = 20;
+const ON_THE_WAY: Duration = Duration::from_secs(1);
+
+/// Concurrent renewals for one keepalive.
+const RENEWALS_AT_ONCE: usize = 16;
 
 /// The lease of a leader by its client name; 0 if it campaigned otherwise.
 pub(super) fn lease_of(client_name: &str) -> i64 {
@@ -65,7 +79,9 @@ impl Leases {
         let min = limits.lease_min;
         let shortest = Duration::from_secs(min.as_secs() + u64::from(min.subsec_nanos() > 0));
         let ttl = Duration::from_secs(seconds).max(shortest);
-        let lease = Lease::named("TTL", ttl, limits).map_err(|it| refused(door, &it.into()))?;
+        let lease = Lease::named("TTL", ttl, limits).map_err(|it| ttl_too_large(door, it))?;
+        let lease = Lease::named("TTL", stored(lease, limits), limits);
+        let lease = lease.map_err(|it| refused(door, &it.into()))?;
         let mut leases = self.0.lock();
         let id = match id {
             0 => rand::random_range(1..=i64::MAX),
@@ -113,15 +129,43 @@ impl Leases {
         held.filter(|held| held.until > Instant::now()).cloned()
     }
 
-    /// Moves the end of a lease. None if it has ended.
-    pub(super) fn keep_alive(&self, account: &Account, id: i64) -> Option<Duration> {
+    /// Moves the end of a lease, as far as the store confirms that its locks are held. Returns the
+    /// time left; none if it has ended.
+    pub(super) async fn keep_alive(
+        &self,
+        door: &Door,
+        account: &Account,
+        id: i64,
+    ) -> Option<Duration> {
+        let held = self.find(account, id)?;
+        let confirmed = held.confirmed(door).await;
         let (mut leases, now) = (self.0.lock(), Instant::now());
-        let held = leases.get_mut(&(account.identity().clone(), id))?;
-        if held.until <= now {
-            return None;
+        let known = leases.get_mut(&(account.identity().clone(), id));
+        let known = known.filter(|it| it.stream.id() == held.stream.id() && it.until > now)?;
+        match confirmed {
+            Ok(safe_until) => {
+                let until = now + known.ttl;
+                let until = safe_until.map_or(until, |safe| safe.min(until));
+                known.until = known.until.max(until);
+            }
+            Err(error) => tracing::debug!(%error, "a lease is not kept alive"),
         }
-        held.until = now + held.ttl;
-        Some(held.ttl)
+        Some(known.ttl.min(known.until - now))
+    }
+
+    /// Renews a lock that was granted in a request from before the last keepalive, which did not
+    /// know of it: without that, the store may keep it for less time than the lease has.
+    pub(super) async fn cover(
+        &self,
+        door: &Door,
+        account: &Account,
+        (held, grant): (&Held, &Grant),
+    ) -> Result<(), Error> {
+        let lease = self.find(account, held.id);
+        if lease.is_some_and(|lease| grant.safe_until < lease.until) {
+            held.renew(door, grant.name.clone()).await?;
+        }
+        Ok(())
     }
 
     /// Ends a lease and releases its locks. Returns when the store has answered.
@@ -186,13 +230,43 @@ impl Leases {
     }
 }
 
+/// How long the store keeps what a lease with this TTL holds, after each renewal.
+fn stored(ttl: Lease, limits: &Limits) -> Duration {
+    let ttl = ttl.get();
+    (ttl + ttl / DRIFT_DIVISOR + ON_THE_WAY).min(limits.lease_max)
+}
+
 // === impl Held ===
 
 impl Held {
+    /// Renews what the lease holds. Returns until when all of it is surely held; none if it holds
+    /// nothing.
+    async fn confirmed(&self, door: &Door) -> Result<Option<Instant>, Error> {
+        let renewals = stream::iter(self.stream.names());
+        let renewals = renewals.map(|name| self.renew(door, name));
+        let renewed = renewals.buffer_unordered(RENEWALS_AT_ONCE);
+        let renewed: Vec<Grant> = renewed.try_collect().await?;
+        Ok(renewed.iter().map(|grant| grant.safe_until).min())
+    }
+
+    async fn renew(&self, door: &Door, name: LockName) -> Result<Grant, Error> {
+        let renew = Renew {
+            name,
+            mode: Mode::Fair,
+            owner: self.parsed_owner(door)?,
+            lease: None,
+        };
+        door.coordinator.renew(renew).await
+    }
+
+    fn parsed_owner(&self, door: &Door) -> Result<Owner, Error> {
+        let (session, limits) = (self.stream.id().clone(), door.coordinator.limits());
+        Ok(Owner::in_session(session, "", limits)?)
+    }
+
     /// The owner of what the lease holds.
     pub(super) fn owner(&self, door: &Door) -> Result<Owner, Status> {
-        let (session, limits) = (self.stream.id().clone(), door.coordinator.limits());
-        Owner::in_session(session, "", limits).map_err(|it| refused(door, &it.into()))
+        self.parsed_owner(door).map_err(|it| refused(door, &it))
     }
 
     /// A request for the FAIR lock of a name, as long as it takes. (etcd's locks are granted in the

@@ -40,6 +40,8 @@ impl LockService {
         match door.wait(account, acquire).await.map_err(status)? {
             Answer::Granted(delivery) => {
                 let grant = delivery.take().map_err(status)?;
+                let covered = self.leases.cover(door, account, (&lease, &grant)).await;
+                covered.map_err(status)?;
                 Ok(LockResponse {
                     header: Some(header(revision(grant.fencing_token))),
                     key: key(grant.name.public(), lease.id),

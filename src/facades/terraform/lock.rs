@@ -68,8 +68,9 @@ impl StateLockService {
         let name = door.name(account, request.name.as_bytes(), Right::Release)?;
         match LockInfo::parse(&request.lock_info)? {
             Some(info) => {
-                let owner = door.sessionless(account, info.id())?;
-                door.release_all(released(name, owner)).await
+                let release = released(name, door.sessionless(account, info.id())?);
+                let request_id = door.request_id(account, &format!("unlock {}", info.id()));
+                door.release_all_once(release, request_id).await
             }
             None => self.force(account, name).await,
         }

@@ -20,7 +20,7 @@ use super::{
     events::events,
     failure::{Failure, audited},
     guard::Caller,
-    sessions::{end_session, list_all},
+    sessions::{end_session, list_all, page_token},
 };
 use crate::{
     fleet::Asked,
@@ -150,6 +150,7 @@ async fn sessions(
 ) -> Result<Json<Value>, Failure> {
     let Query(page) = page?;
     caller.looks(&admin, "ListSessions", "")?;
+    page_token(&page.page_token).map_err(|error| Failure::of(&error.into()))?;
     Ok(Json(
         list_all(&admin, &caller, page.page_size, &page.page_token).await,
     ))

@@ -4,7 +4,7 @@
 use axum::{
     Json,
     extract::rejection::{JsonRejection, QueryRejection},
-    http::{StatusCode, header::WWW_AUTHENTICATE},
+    http::{Method, StatusCode, Uri, header::WWW_AUTHENTICATE},
     response::{IntoResponse, Response},
 };
 use lockkeeper_access::{Audited, Unauthenticated};
@@ -38,6 +38,18 @@ impl Failure {
         Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", why.to_string())
     }
 
+    /// A path that nothing is at.
+    pub(super) fn no_such_path(uri: &Uri) -> Self {
+        let why = format!("there is nothing at {}", uri.path());
+        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", why)
+    }
+
+    /// A path that takes another method.
+    pub(super) fn no_such_method(method: &Method, uri: &Uri) -> Self {
+        let why = format!("{} does not take {method}", uri.path());
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", why)
+    }
+
     pub(super) fn of(error: &Error) -> Self {
         let (status, reason) = match error {
             Error::Invalid(_) => (StatusCode::BAD_REQUEST, "INVALID"),
@@ -50,8 +62,22 @@ impl Failure {
             Error::Store(_) => (StatusCode::CONFLICT, "REFUSED"),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL"),
         };
-        Self::new(status, reason, error.to_string())
+        let message = match error {
+            Error::Invalid(invalid) => format!("{}: {}", camel(invalid.field), invalid.why),
+            error => error.to_string(),
+        };
+        Self::new(status, reason, message)
     }
+}
+
+/// A field as it is called in JSON: `pageToken` for `page_token`.
+fn camel(field: &str) -> String {
+    let mut words = field.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| {
+        let (initial, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+        name + &initial.to_uppercase() + rest
+    })
 }
 
 impl From<JsonRejection> for Failure {
@@ -84,5 +110,19 @@ impl IntoResponse for Failure {
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_coordinator::Invalid;
+
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_named_as_in_the_query() {
+        let failure = Failure::of(&Invalid::new("page_token", "is odd").into());
+        assert_eq!(failure.message, "pageToken: is odd");
+        assert_eq!(camel("gracePeriodSeconds"), "gracePeriodSeconds");
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use axum::{
     extract::{ConnectInfo, FromRequestParts, Request, State},
     http::{
-        HeaderMap, HeaderValue, StatusCode, Uri,
+        HeaderMap, HeaderValue, Method, StatusCode, Uri,
         header::{AUTHORIZATION, HOST, ORIGIN},
         request::Parts,
     },
@@ -51,7 +51,7 @@ pub(super) async fn guard(State(admin): State<Admin>, request: Request, next: Ne
     let host = host(headers, request.uri());
     let refused = if !host.as_deref().is_some_and(|host| admin.hosts.allow(host)) {
         Some("this host is not known here: add it to admin.allowed_hosts")
-    } else if !is_same_origin(headers, host.as_deref()) {
+    } else if !is_same_origin(headers, host.as_deref()) && !is_link(&request) {
         Some("the request comes from another site")
     } else {
         None
@@ -83,6 +83,14 @@ fn is_same_origin(headers: &HeaderMap, host: Option<&str>) -> bool {
         named.is_some() && named == host
     });
     site && origin
+}
+
+/// Whether a link of another page, a chat or a mail leads here. Only files are had so: they are the
+/// same for everybody, the other page cannot read them, and no frame shows them.
+fn is_link(request: &Request) -> bool {
+    let mode = request.headers().get("sec-fetch-mode");
+    let reads = [Method::GET, Method::HEAD].contains(request.method());
+    reads && mode.is_some_and(|it| it == "navigate") && !request.uri().path().starts_with("/api/")
 }
 
 impl FromRequestParts<Admin> for Caller {
@@ -196,6 +204,21 @@ impl Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_leads_to_files_and_not_to_data() {
+        let asks = |method: &str, path: &str, mode: &str| {
+            let request = axum::http::Request::builder().method(method).uri(path);
+            let request = request.header("sec-fetch-mode", mode);
+            is_link(&request.body(axum::body::Body::empty()).unwrap())
+        };
+        assert!(asks("GET", "/", "navigate"));
+        assert!(asks("HEAD", "/?name=a#lock", "navigate"));
+        assert!(!asks("POST", "/", "navigate"));
+        assert!(!asks("GET", "/", "no-cors"));
+        assert!(!asks("GET", "/api/v1/status", "navigate"));
+        assert!(!asks("POST", "/api/v1/force-release", "navigate"));
+    }
 
     #[test]
     fn a_request_of_another_site_is_known() {

@@ -24,7 +24,7 @@ use std::{future::Future, time::Duration};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, Method, StatusCode, Uri},
     middleware,
     response::{IntoResponse as _, Response},
     routing::get,
@@ -57,7 +57,13 @@ pub async fn serve(
 /// answers and takes writes. `/metrics`: see `metrics.rs`. Besides them the console and its JSON.
 fn routes(admin: Admin) -> Router {
     let guarded = middleware::from_fn_with_state(admin.clone(), guard::guard);
-    let console = console::routes().merge(api::routes()).layer(guarded);
+    let console = console::routes().merge(api::routes());
+    let console = console
+        .fallback(|uri: Uri| async move { Failure::no_such_path(&uri) })
+        .method_not_allowed_fallback(|method: Method, uri: Uri| async move {
+            Failure::no_such_method(&method, &uri)
+        })
+        .layer(guarded);
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))

@@ -29,6 +29,14 @@ pub(super) struct EndSession {
     confirm: String,
 }
 
+/// Fails unless this is the token of a page of sessions, which is the last digest before it.
+pub(super) fn page_token(token: &str) -> Result<(), Invalid> {
+    if token.bytes().all(|it| it.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    Err(Invalid::new("page_token", "is not one that was given out"))
+}
+
 /// A page of the sessions of all coordinators; see [`in_order`].
 pub(super) async fn list_all(
     admin: &Admin,

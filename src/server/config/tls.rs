@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use rustls::{
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    sign::CertifiedKey,
+};
 
 use super::{Fleet, StoreTls};
 
@@ -27,6 +31,28 @@ impl StoreTls {
         Ok(Certificates {
             root,
             client: certificate.zip(key),
+        })
+    }
+
+    /// Refuses a key that is not the certificate's: each connection would fail with it. An error
+    /// names the key and the file.
+    pub fn expect_pair(
+        &self,
+        certificate: &[u8],
+        key: &[u8],
+    ) -> Result<(), (&'static str, String)> {
+        let chain = CertificateDer::pem_slice_iter(certificate).filter_map(Result::ok);
+        let provider = ring::default_provider();
+        let pair = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| error.to_string())
+            .and_then(|key| {
+                let pair = CertifiedKey::from_der(chain.collect(), key, &provider);
+                pair.map_err(|error| error.to_string())
+            });
+        pair.map(drop).map_err(|problem| {
+            let file = self.key_file.display();
+            let problem = format!("{file}: does not fit store.tls.certificate_file: {problem}");
+            ("store.tls.key_file", problem)
         })
     }
 }

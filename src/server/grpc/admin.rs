@@ -101,15 +101,15 @@ impl LockAdminService {
     async fn summary(&self) -> pb::CoordinatorSummary {
         let (load, own_name) = (self.coordinator.load(), self.fleet.own_name());
         let not_ready = match self.local.probe.is_ready().await {
-            _ if self.coordinator.is_draining() => "it drains",
-            Ok(()) => "",
+            _ if self.coordinator.is_draining() => "it drains".to_owned(),
+            Ok(()) => String::new(),
             Err(why) => why,
         };
         pb::CoordinatorSummary {
             coordinator: own_name.unwrap_or_else(|| self.coordinator.id().to_owned()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             up_for: Some(whole_millis(self.coordinator.up_for())),
-            not_ready_reason: not_ready.to_owned(),
+            not_ready_reason: not_ready,
             session_count: count(load.sessions),
             waiter_count: count(load.waiters),
         }

@@ -113,18 +113,18 @@ impl Requests<'_> {
         )?))
     }
 
-    /// The grants that a resuming client names.
-    pub(super) fn resumed(
-        &self,
-        id: &SessionId,
-        grants: Vec<pb::Grant>,
-    ) -> Result<Vec<ResumedGrant>, Error> {
+    /// The grants that a resuming client names. It also names what it may hold, because an acquire
+    /// was not answered. So an invalid entry is left out: it can not have been granted, and must
+    /// not cost the session its grants.
+    pub(super) fn resumed(&self, id: &SessionId, grants: Vec<pb::Grant>) -> Vec<ResumedGrant> {
         let limits = self.coordinator.limits();
-        let resumed = grants.into_iter().map(|grant| {
-            Ok(ResumedGrant {
-                name: self.name(&grant.name, Right::Acquire)?,
-                mode: mode(grant.mode)?,
-                owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
+        let resumed = grants.into_iter().filter_map(|grant| {
+            let name = LockName::parse(&grant.name, limits).ok()?;
+            Some(ResumedGrant {
+                is_permitted: self.may(Right::Acquire, &name).is_ok(),
+                name,
+                mode: mode(grant.mode).ok()?,
+                owner: Owner::in_session(id.clone(), &grant.owner, limits).ok()?,
                 watched: grant.watched,
                 fencing_token: grant.fencing_token,
                 hold_count: grant.hold_count,
@@ -255,8 +255,12 @@ pub(super) fn duration(
     field: &'static str,
     duration: prost_types::Duration,
 ) -> Result<Duration, Invalid> {
-    Duration::try_from(duration)
-        .map_err(|_| Invalid::new(field, "must not be negative or out of range"))
+    let refuse = || Invalid::new(field, "must not be negative or out of range");
+    // The conversion negates the seconds, which not every number survives.
+    if duration.seconds < 0 {
+        return Err(refuse());
+    }
+    Duration::try_from(duration).map_err(|_| refuse())
 }
 
 /// The enum value of `open`.
@@ -436,3 +440,7 @@ pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
         LostReason::HandedOver => pb::LostReason::HandedOver,
     }
 }
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

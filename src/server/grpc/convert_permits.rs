@@ -104,21 +104,23 @@ impl Requests<'_> {
         self.name(&request.name, Right::Describe)
     }
 
-    /// The permits that a resuming client names.
+    /// The permits that a resuming client names. An invalid entry is left out, as with locks.
     pub(super) fn resumed_permits(
         &self,
         id: &SessionId,
         grants: Vec<pb::PermitGrant>,
-    ) -> Result<Vec<ResumedPermits>, Error> {
+    ) -> Vec<ResumedPermits> {
         let limits = self.coordinator.limits();
-        let resumed = grants.into_iter().map(|grant| {
-            let ids = permit_ids(&grant.permit_ids)?;
+        let resumed = grants.into_iter().filter_map(|grant| {
+            let ids = permit_ids(&grant.permit_ids).ok()?;
             if ids.is_empty() {
-                return Err(Invalid::new("permit_ids", "must not be empty").into());
+                return None;
             }
-            Ok(ResumedPermits {
-                name: self.name(&grant.name, Right::Acquire)?,
-                owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
+            let name = LockName::parse(&grant.name, limits).ok()?;
+            Some(ResumedPermits {
+                is_permitted: self.may(Right::Acquire, &name).is_ok(),
+                name,
+                owner: Owner::in_session(id.clone(), &grant.owner, limits).ok()?,
                 ids: ids.into(),
                 watched: grant.watched,
             })

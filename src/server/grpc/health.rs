@@ -1,8 +1,9 @@
 //! `grpc.health.v1`. The store is probed only while it is asked about, so an idle coordinator sends
 //! it nothing.
 //!
-//! The empty service is the process; those of `lockkeeper.v1` also need the store. All are
-//! `NOT_SERVING` from the start of a drain. All watches share one task, which looks once a second.
+//! The empty service is the process; those of `lockkeeper.v1` also need a store that answers and
+//! takes writes, as `/readyz` does. All are `NOT_SERVING` from the start of a drain. All watches
+//! share one task, which looks once a second.
 
 use std::{
     pin::Pin,
@@ -53,7 +54,7 @@ struct Watched {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     is_draining: bool,
-    store_answers: bool,
+    store_is_ready: bool,
 }
 
 /// What a watch follows.
@@ -78,7 +79,7 @@ impl Followed {
     fn status(self, seen: Seen) -> ServingStatus {
         let serves = match self {
             Self::Process => !seen.is_draining,
-            Self::Store => !seen.is_draining && seen.store_answers,
+            Self::Store => !seen.is_draining && seen.store_is_ready,
             Self::Unknown => return ServingStatus::ServiceUnknown,
         };
         if serves {
@@ -111,7 +112,7 @@ impl HealthService {
         let needs_store = matches!(followed, Followed::Store) && !is_draining;
         Seen {
             is_draining,
-            store_answers: needs_store && self.probe.store_answers().await.is_ok(),
+            store_is_ready: needs_store && self.probe.is_ready().await.is_ok(),
         }
     }
 
@@ -228,10 +229,10 @@ mod tests {
             is_kept: AtomicBool::new(false),
         };
         for is_draining in [false, true, false] {
-            let store_answers = true;
+            let store_is_ready = true;
             watched.set(Seen {
                 is_draining,
-                store_answers,
+                store_is_ready,
             });
         }
         let seen = *watched.seen.borrow();

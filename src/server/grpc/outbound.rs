@@ -199,6 +199,15 @@ fn ends_wait(answer: &Answer) -> bool {
     }
 }
 
+/// Whether an operation failed only because the stream ends. Then the end is the answer: a client
+/// sends the operation again when it has resumed the session, and would not after an error.
+fn is_due_to_end(answer: &Answer) -> bool {
+    matches!(
+        answer,
+        Answer::Failed(Error::SessionDetached | Error::SessionSuperseded)
+    )
+}
+
 impl Stream for Outbound {
     type Item = Result<pb::SessionResponse, Status>;
 
@@ -218,8 +227,10 @@ impl Stream for Outbound {
         if let State::Ended = self.state {
             return Poll::Ready(None);
         }
-        if let Poll::Ready((op_id, answer)) = self.answers.poll_next(cx) {
-            return Poll::Ready(Some(Ok(self.answer(op_id, *answer))));
+        while let Poll::Ready((op_id, answer)) = self.answers.poll_next(cx) {
+            if !is_due_to_end(&answer) {
+                return Poll::Ready(Some(Ok(self.answer(op_id, *answer))));
+            }
         }
         // An answer may be queued nevertheless: when it is the turn of other tasks.
         let is_answered = self.answers.queue.is_empty();
@@ -301,6 +312,25 @@ mod tests {
         notices.try_send(Outgoing::End(None)).unwrap();
         let outbound = outbound(answers_out, notices_out, &Arc::default());
         assert_eq!(outbound.count().await, many);
+    }
+
+    #[tokio::test]
+    async fn what_fails_only_because_the_stream_ends_is_not_answered() {
+        let (answers, answers_out) = mpsc::channel(8);
+        let (notices, notices_out) = mpsc::channel(1);
+        let failed = [
+            Error::SessionDetached,
+            Error::SessionNotFound,
+            Error::SessionSuperseded,
+        ];
+        for (op_id, error) in (1..).zip(failed) {
+            let answer = Box::new(Answer::Failed(error));
+            answers.try_send((op_id, answer)).unwrap();
+        }
+        notices.try_send(Outgoing::End(None)).unwrap();
+        let frames = outbound(answers_out, notices_out, &Arc::default());
+        let frames: Vec<_> = frames.map(|frame| frame.unwrap().op_id).collect().await;
+        assert_eq!(frames, [2]);
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub(super) fn status(error: &Error) -> Status {
         Error::ResumeTokenInvalid => no_session(text, "resume_token_invalid"),
         Error::ResumeTokenExpired => no_session(text, "resume_token_expired"),
         Error::SessionEnded => no_session(text, "ended"),
+        Error::SessionEndedByForce(reason) => session_ended(reason),
+        Error::SessionSuperseded => superseded(),
         Error::LimitReached(limit) => {
             let mut details = info(&limit.name().to_uppercase(), &[("limit", limit.name())]);
             details.add_quota_failure_violation(limit_subject(*limit), limit.name());
@@ -217,7 +219,11 @@ pub(super) fn invalid_header(name: &str, why: &str) -> Status {
 
 /// A path that is no method's.
 pub(super) fn no_such_method(path: &str) -> Status {
-    let text = format!("unknown method {path}; example: /lockkeeper.v1.LockService/TryAcquire");
+    let text = if path.starts_with("/terraform/") {
+        "locks for Terraform are not served here: facades.terraform is off".to_owned()
+    } else {
+        format!("unknown method {path}; example: /lockkeeper.v1.LockService/TryAcquire")
+    };
     plain(Code::Unimplemented, text, "NO_SUCH_METHOD", &[])
 }
 
@@ -357,7 +363,7 @@ fn limit_subject(limit: Limit) -> &'static str {
     match limit {
         Limit::WaitersPerLock | Limit::HoldersPerLock => "lock",
         Limit::PermitsPerName => "semaphore",
-        Limit::Waiters | Limit::Sessions | Limit::Watchers => "coordinator",
+        Limit::Waiters | Limit::Yields | Limit::Sessions | Limit::Watchers => "coordinator",
         Limit::WaitsPerSession | Limit::GrantsPerSession => "session",
     }
 }

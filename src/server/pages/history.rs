@@ -2,11 +2,11 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use lockkeeper_coordinator::{Coordinator, Recorded};
+use lockkeeper_coordinator::{Coordinator, Invalid, Limits, LockName, Recorded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::json::{digest, event, kind_name, what_name};
+use super::json::{EVENT_NAMES, KIND_NAMES, digest, event, kind_name, what_name};
 
 /// Default and maximum events of an answer.
 const EVENTS: usize = 200;
@@ -101,10 +101,12 @@ pub(super) fn together(wanted: &Wanted, answers: Vec<(String, Value)>, is_all: b
 /// The numbers of a cursor, by the ids of their coordinators.
 fn places(cursor: &str) -> impl Iterator<Item = (String, u64)> {
     let places = cursor.split(',').take(CURSOR_PLACES_MAX);
-    places.filter_map(|place| {
-        let (id, number) = place.rsplit_once('.')?;
-        Some((id.to_owned(), number.parse().ok()?))
-    })
+    places.filter_map(place)
+}
+
+fn place(text: &str) -> Option<(String, u64)> {
+    let (id, number) = text.rsplit_once('.')?;
+    Some((id.to_owned(), number.parse().ok()?))
 }
 
 /// An event with its number and its moment.
@@ -118,6 +120,33 @@ pub(super) fn shown(recorded: &Recorded) -> Value {
 // === impl Wanted ===
 
 impl Wanted {
+    /// Fails if a parameter has a value that no event can have: it would find nothing, which looks
+    /// like an answer.
+    pub(super) fn checked(self) -> Result<Self, Invalid> {
+        for (field, value, known) in [
+            ("event", &self.event, &EVENT_NAMES[..]),
+            ("kind", &self.kind, &KIND_NAMES),
+        ] {
+            if !value.is_empty() && !known.contains(&value.as_str()) {
+                let why = format!("must be one of {}", known.join(", "));
+                return Err(Invalid::new(field, why));
+            }
+        }
+        let is_cursor = self.since.split(',').all(|it| place(it).is_some());
+        if !self.since.is_empty() && !is_cursor {
+            return Err(Invalid::new("since", "is not a cursor that was given out"));
+        }
+        Ok(self)
+    }
+
+    /// Fails if no lock can have the wanted name.
+    pub(super) fn name(&self, limits: &Limits) -> Result<(), Invalid> {
+        if self.name.is_empty() {
+            return Ok(());
+        }
+        LockName::parse(&self.name, limits).map(drop)
+    }
+
     /// What the wanted names begin with.
     pub(super) fn names(&self) -> &str {
         if self.name.is_empty() {
@@ -170,6 +199,26 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_finds_nothing_is_refused_by_its_name() {
+        let wanted = |event: &str, kind: &str, since: &str| {
+            let wanted = Wanted {
+                event: event.to_owned(),
+                kind: kind.to_owned(),
+                since: since.to_owned(),
+                ..Wanted::default()
+            };
+            wanted.checked().map_err(|invalid| invalid.field).err()
+        };
+        assert_eq!(wanted("", "", ""), None);
+        assert_eq!(wanted("waitBegan", "readWriteLock", "a.7,b.9"), None);
+        assert_eq!(wanted("acquired", "", ""), Some("event"));
+        assert_eq!(wanted("", "mutex", ""), Some("kind"));
+        for since in ["yesterday", "7", "a.7,", "a.-1"] {
+            assert_eq!(wanted("", "", since), Some("since"), "{since}");
+        }
+    }
 
     #[test]
     fn a_cursor_keeps_the_place_at_a_coordinator_that_did_not_answer() {

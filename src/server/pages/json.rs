@@ -145,6 +145,20 @@ pub(crate) fn event(event: &Event, client_name: &str) -> Value {
     })
 }
 
+/// The names of all events.
+pub(super) const EVENT_NAMES: [&str; 7] = [
+    "granted",
+    "released",
+    "lost",
+    "waitBegan",
+    "waitEnded",
+    "abandoned",
+    "deadlock",
+];
+
+/// The names of all kinds.
+pub(super) const KIND_NAMES: [&str; 4] = ["lock", "readWriteLock", "semaphore", "latch"];
+
 pub(crate) fn what_name(what: &What) -> &'static str {
     match what {
         What::Granted => "granted",

@@ -20,7 +20,7 @@ const NEAR_PERCENT: usize = 80;
 /// What the banners depend on.
 #[derive(Clone, Debug, Default)]
 struct Facts {
-    not_ready: Option<&'static str>,
+    not_ready: Option<String>,
     is_draining: bool,
     deadlocks: Vec<Vec<String>>,
     at_risk: usize,
@@ -111,9 +111,9 @@ fn limits(
 
 impl Facts {
     /// Why no new work is accepted; empty if it is.
-    fn not_ready_reason(&self) -> &'static str {
+    fn not_ready_reason(&self) -> &str {
         let drains = self.is_draining.then_some("it drains");
-        drains.or(self.not_ready).unwrap_or_default()
+        drains.or(self.not_ready.as_deref()).unwrap_or_default()
     }
 
     /// What needs a person, as pairs of a kind and a text.
@@ -129,7 +129,7 @@ impl Facts {
         let mut add = |kind: &str, text: String| {
             banners.push(json!({ "kind": kind, "text": text }));
         };
-        if let Some(why) = self.not_ready {
+        if let Some(why) = &self.not_ready {
             add("notReady", format!("This coordinator is not ready: {why}."));
         }
         if self.is_draining {
@@ -191,7 +191,7 @@ mod tests {
         };
         assert_eq!(kinds(&facts), [""; 0]);
         facts.limits[0].1 = 81;
-        facts.not_ready = Some("the store does not answer");
+        facts.not_ready = Some("the store does not answer".to_owned());
         facts.is_draining = true;
         facts.deadlocks = vec![vec!["a".to_owned(), "b".to_owned()]];
         facts.at_risk = 3;

@@ -62,7 +62,7 @@ impl Page {
             "semaphore" => Self::Semaphore(parameters(query)?),
             "latch" => Self::Latch(parameters(query)?),
             "graph" => Self::Graph,
-            "history" => Self::History(Box::new(parameters(query)?)),
+            "history" => Self::History(Box::new(parameters::<Wanted>(query)?.checked()?)),
             "session" => Self::Session(parameters(query)?),
             "overview" => Self::Overview(parameters(query)?),
             _ => return Err(Invalid::new("page", "is not known")),
@@ -93,7 +93,10 @@ impl Page {
             }
             Self::Latch(name) => described_latch(&coordinator.describe_latch(named(name)?).await?),
             Self::Graph => json!(Graph::of(coordinator).await?),
-            Self::History(wanted) => history::history(coordinator, wanted),
+            Self::History(wanted) => {
+                wanted.name(coordinator.limits())?;
+                history::history(coordinator, wanted)
+            }
             Self::Session(OfDigest { digest }) => session(coordinator, digest),
             Self::Overview(_) => overview(local).await,
         })

@@ -78,6 +78,12 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         0
     }
 
+    /// The servers that share the keys of this host, as far as they are known; none if one server
+    /// has all of them.
+    fn servers(&self) -> Vec<Server> {
+        Vec::new()
+    }
+
     /// Whether some listeners hear only messages that belong to a part of the host, and others only
     /// those that do not, so that both are to be sent.
     fn has_partition_messages(&self) -> bool {
@@ -114,6 +120,15 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
 /// A part of a host: its keys are served together, by one clock, and may be out of reach when
 /// others are not.
 pub type Partition = u16;
+
+/// A server that has a share of a host's keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// For people.
+    pub name: String,
+    /// A key with this text in braces is one of its share.
+    pub tag: String,
+}
 
 /// A host and the one stream of its wakes.
 pub type Connected = (Arc<dyn ScriptHost>, mpsc::Receiver<Wake>);

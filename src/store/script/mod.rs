@@ -58,13 +58,12 @@ pub struct Config {
 
 impl Config {
     /// How long the record with this id of an attempt is kept. One that only an undo will look for
-    /// is not needed for longer than the lease.
+    /// is needed for as long as the lease.
     pub(crate) fn record_retention(&self, id: &str, attempt: &str, lease: Duration) -> Duration {
-        let retention = self.request_retention;
         if id == attempt {
-            retention.min(lease)
+            lease
         } else {
-            retention
+            self.request_retention
         }
     }
 }

@@ -12,7 +12,6 @@ use super::scene::{LEASE, Scene, acquire, connect_to, expect_held, is_free, rele
 
 /// Kills the first coordinator under a guard, and expects that its user does not notice.
 async fn survives(scene: &mut Scene, acquire: Value) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire).await?;
     scene.coordinators[0].kill();
     sleep(LEASE + Duration::from_secs(1)).await;
@@ -28,8 +27,6 @@ pub(super) async fn a_killed_coordinator_costs_nothing(scene: &mut Scene) -> Res
 }
 
 pub(super) async fn permits_survive_a_coordinator(scene: &mut Scene) -> Result<()> {
-    let url = scene.urls()[1].clone();
-    scene.second.run(connect_to(&[url])).await?;
     let set = json!({ "do": "set_permits", "name": "s", "permits": 2 });
     scene.second.run(set).await?;
     let permits = json!({ "do": "acquire_permits", "name": "s", "permits": 2, "guard": "g" });
@@ -59,7 +56,6 @@ pub(super) async fn a_restarted_coordinator_costs_nothing(scene: &mut Scene) -> 
 }
 
 pub(super) async fn a_frozen_coordinator_costs_nothing(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     scene.coordinators[0].stop();
     sleep(LEASE + Duration::from_secs(1)).await;
@@ -71,7 +67,6 @@ pub(super) async fn a_frozen_coordinator_costs_nothing(scene: &mut Scene) -> Res
 }
 
 pub(super) async fn a_drained_coordinator_costs_nothing(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     scene.coordinators[0].signal(Signal::SIGTERM);
     scene.first.state("resuming").await?;
@@ -100,7 +95,6 @@ pub(super) async fn a_cut_connection_costs_nothing(scene: &mut Scene) -> Result<
 }
 
 pub(super) async fn a_wait_survives_its_coordinator(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.second.run(acquire("a", "g")).await?;
     let waiting = scene.first.send(acquire("a", "h")).await?;
     sleep(Duration::from_millis(200)).await;
@@ -114,7 +108,6 @@ pub(super) async fn a_wait_survives_its_coordinator(scene: &mut Scene) -> Result
 }
 
 pub(super) async fn a_release_survives_its_coordinator(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     scene.coordinators[0].stop();
     let releasing = scene.first.send(release("g")).await?;
@@ -125,7 +118,6 @@ pub(super) async fn a_release_survives_its_coordinator(scene: &mut Scene) -> Res
 }
 
 pub(super) async fn a_short_pause_of_the_store_costs_nothing(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     scene.redis.stop();
     sleep(LEASE / 3).await;
@@ -137,7 +129,6 @@ pub(super) async fn a_short_pause_of_the_store_costs_nothing(scene: &mut Scene) 
 }
 
 pub(super) async fn a_long_pause_of_the_store_is_a_loss(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     let begun = Instant::now();
     scene.redis.stop();
@@ -150,7 +141,6 @@ pub(super) async fn a_long_pause_of_the_store_is_a_loss(scene: &mut Scene) -> Re
 }
 
 pub(super) async fn a_store_that_forgets_is_a_loss(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     scene.redis.command(&["FLUSHALL"]).await;
     let lost = timeout(LEASE, scene.first.lost("g")).await;
@@ -159,7 +149,6 @@ pub(super) async fn a_store_that_forgets_is_a_loss(scene: &mut Scene) -> Result<
 }
 
 pub(super) async fn nobody_for_a_whole_lease_is_a_loss(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     let begun = Instant::now();
     scene.coordinators.iter().for_each(Coordinator::kill);

@@ -8,7 +8,6 @@ use super::scene::{Scene, acquire, is_free, release};
 use crate::messages::TOLERANCE;
 
 pub(super) async fn a_claim_moves_the_lock(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let given = scene.first.run(acquire("a", "g")).await?;
     let offer = json!({ "do": "offer", "guard": "g" });
     let ticket = scene.first.run(offer).await?["ticket"].clone();
@@ -30,7 +29,6 @@ pub(super) async fn a_claim_moves_the_lock(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn an_observer_survives_its_coordinator(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let campaign = json!({ "do": "campaign", "name": "e", "value": "one", "guard": "g" });
     let term = scene.second.run(campaign).await?["fencing_token"].clone();
     let term = term.as_str().context("no term")?;
@@ -53,7 +51,6 @@ pub(super) async fn an_observer_survives_its_coordinator(scene: &mut Scene) -> R
 }
 
 pub(super) async fn a_watch_sees_grants_and_their_ends(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let watch = json!({ "do": "watch_lock", "name": "a", "feed": "f" });
     scene.first.send(watch).await?;
     scene.first.told("f", 1).await?;
@@ -69,7 +66,6 @@ pub(super) async fn a_watch_sees_grants_and_their_ends(scene: &mut Scene) -> Res
 }
 
 pub(super) async fn a_wait_until_free_survives_its_coordinator(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.second.run(acquire("a", "g")).await?;
     let wait = json!({ "do": "await_free", "name": "a", "wait_ms": 60_000 });
     let id = scene.first.send(wait).await?;

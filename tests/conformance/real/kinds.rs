@@ -10,7 +10,6 @@ use super::scene::{LEASE, Scene, acquire, connect_to, expect_held, is_free, rele
 use crate::messages::TOLERANCE;
 
 pub(super) async fn one_holder_at_a_time(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     ensure!(!is_free(&mut scene.second, "a").await?, "two hold it");
     scene.first.run(release("g")).await?;
@@ -19,7 +18,6 @@ pub(super) async fn one_holder_at_a_time(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn a_waiter_gets_a_released_lock(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.second.run(acquire("a", "g")).await?;
     let waiting = scene.first.send(acquire("a", "h")).await?;
     sleep(TOLERANCE).await;
@@ -30,7 +28,6 @@ pub(super) async fn a_waiter_gets_a_released_lock(scene: &mut Scene) -> Result<(
 }
 
 pub(super) async fn fair_waiters_in_order(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let fair =
         |guard: &str| json!({ "do": "acquire", "name": "a", "guard": guard, "mode": "fair" });
     scene.second.run(fair("held")).await?;
@@ -52,7 +49,6 @@ pub(super) async fn fair_waiters_in_order(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn readers_share_and_a_writer_waits(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let of_mode = |guard: &str, mode: &str| {
         let mut command = acquire("a", guard);
         command["mode"] = json!(mode);
@@ -69,7 +65,6 @@ pub(super) async fn readers_share_and_a_writer_waits(scene: &mut Scene) -> Resul
 }
 
 pub(super) async fn an_owner_acquires_twice(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     for guard in ["g", "h"] {
         let mine = json!({ "do": "acquire", "name": "a", "guard": guard, "owner": "me" });
         scene.first.run(mine).await?;
@@ -83,7 +78,6 @@ pub(super) async fn an_owner_acquires_twice(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn two_tasks_exclude_each_other(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     let id = scene.first.send(try_acquire("a", "h")).await?;
     scene.first.fails(id, "not_granted").await?;
@@ -91,7 +85,6 @@ pub(super) async fn two_tasks_exclude_each_other(scene: &mut Scene) -> Result<()
 }
 
 pub(super) async fn several_locks_all_or_none(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.second.run(acquire("{k}b", "g")).await?;
     let names = ["{k}a", "{k}b"];
     let all = json!({ "do": "try_acquire_all", "names": names, "guard": "all" });
@@ -114,7 +107,6 @@ fn permits(guard: &str, permits: u32) -> serde_json::Value {
 }
 
 pub(super) async fn permits_run_out(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let set = json!({ "do": "set_permits", "name": "s", "permits": 3 });
     scene.first.run(set).await?;
     scene.first.run(permits("g", 2)).await?;
@@ -128,7 +120,6 @@ pub(super) async fn permits_run_out(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn a_semaphore_is_described(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let set = json!({ "do": "set_permits", "name": "s", "permits": 3 });
     scene.first.run(set).await?;
     scene.first.run(permits("g", 2)).await?;
@@ -139,7 +130,6 @@ pub(super) async fn a_semaphore_is_described(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn a_latch_opens_at_zero(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let set = json!({ "do": "set_count", "name": "l", "count": 2 });
     scene.first.run(set).await?;
     let wait = json!({ "do": "await_latch", "name": "l" });
@@ -153,7 +143,6 @@ pub(super) async fn a_latch_opens_at_zero(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn a_deleted_latch_opens(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let set = json!({ "do": "set_count", "name": "l", "count": 2 });
     scene.first.run(set).await?;
     let wait = json!({ "do": "await_latch", "name": "l" });
@@ -165,7 +154,6 @@ pub(super) async fn a_deleted_latch_opens(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn tokens_grow_and_are_checked(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let mut tokens = Vec::new();
     for number in 0..4 {
         let driver = match number % 2 {
@@ -188,7 +176,6 @@ pub(super) async fn tokens_grow_and_are_checked(scene: &mut Scene) -> Result<()>
 }
 
 pub(super) async fn a_lease_of_the_request_ends(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let short = json!({ "do": "acquire", "name": "a", "guard": "g", "lease_ms": 800 });
     scene.first.run(short).await?;
     let begun = Instant::now();
@@ -204,7 +191,6 @@ pub(super) async fn a_lease_of_the_request_ends(scene: &mut Scene) -> Result<()>
 }
 
 pub(super) async fn a_wait_ends_in_time(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.second.run(acquire("a", "g")).await?;
     let begun = Instant::now();
     let wait = json!({ "do": "acquire", "name": "a", "guard": "h", "wait_ms": 500 });
@@ -220,7 +206,6 @@ pub(super) async fn a_wait_ends_in_time(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn a_cancelled_wait_leaves_no_trace(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.second.run(acquire("a", "g")).await?;
     let cancelled = scene.first.send(acquire("a", "h")).await?;
     let other = scene.first.send(acquire("a", "i")).await?;
@@ -236,7 +221,6 @@ pub(super) async fn a_cancelled_wait_leaves_no_trace(scene: &mut Scene) -> Resul
 }
 
 pub(super) async fn a_session_renews_what_it_holds(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     sleep(LEASE * 2).await;
     expect_held(&mut scene.first, "g").await?;
@@ -245,7 +229,6 @@ pub(super) async fn a_session_renews_what_it_holds(scene: &mut Scene) -> Result<
 }
 
 pub(super) async fn close_releases_everything(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     scene.first.run(json!({ "do": "close" })).await?;
     ensure!(is_free(&mut scene.second, "a").await?, "still held");
@@ -253,7 +236,6 @@ pub(super) async fn close_releases_everything(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn a_killed_program_leaves_its_lease(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     let begun = Instant::now();
     scene.first.kill().await?;
@@ -280,7 +262,6 @@ pub(super) async fn a_killed_program_that_releases_on_disconnect(scene: &mut Sce
 }
 
 pub(super) async fn a_forced_release_is_a_loss(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     // At the coordinator that is asked, so that it is noticed at once.
     scene.second.run(acquire("a", "g")).await?;
     scene.force_release("a", "maintenance")?;
@@ -296,7 +277,6 @@ pub(super) async fn a_forced_release_is_a_loss(scene: &mut Scene) -> Result<()> 
 }
 
 pub(super) async fn calls_without_a_session(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let once = |action: &str, owner: &str| {
         let name = "a";
         json!({ "do": action, "name": name, "owner": owner, "lease_ms": 10_000 })
@@ -313,7 +293,6 @@ pub(super) async fn calls_without_a_session(scene: &mut Scene) -> Result<()> {
 }
 
 pub(super) async fn a_bad_name_is_refused(scene: &mut Scene) -> Result<()> {
-    scene.connect().await?;
     let id = scene.first.send(acquire("", "g")).await?;
     let failure = scene.first.failure(id).await?;
     let is_told = match failure.kind.as_str() {

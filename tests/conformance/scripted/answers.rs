@@ -14,8 +14,7 @@ use crate::{
 pub(super) async fn a_grant_with_a_large_token_is_exact(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     ensure!(
         request.name == "a" && request.lease.is_none(),
         "{request:?}"
@@ -30,8 +29,7 @@ pub(super) async fn a_grant_with_a_large_token_is_exact(stage: &mut Stage) -> Re
 pub(super) async fn not_granted_is_not_an_error_of_the_session(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g", "wait_ms": 1000 });
-    let id = stage.driver.send(command).await?;
-    let (op_id, _) = stream.expect_acquire().await?;
+    let (id, op_id, _) = stage.acquiring(&mut stream, command).await?;
     stream.not_granted(op_id, NotGrantedReason::WaitTimeout);
     let failure = stage.driver.fails(id, "not_granted").await?;
     ensure!(failure.reason == "WAIT_TIMEOUT", "{failure:?}");
@@ -42,8 +40,7 @@ pub(super) async fn not_granted_is_not_an_error_of_the_session(stage: &mut Stage
 pub(super) async fn waiting_does_not_end_a_wait(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     for position in [2, 1] {
         let waiting = pb::Waiting {
             holder_note: None,
@@ -62,11 +59,9 @@ pub(super) async fn waiting_does_not_end_a_wait(stage: &mut Stage) -> Result<()>
 pub(super) async fn answers_out_of_order_reach_their_callers(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let first = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let first = stage.driver.send(first).await?;
-    let (first_op, first_request) = stream.expect_acquire().await?;
+    let (first, first_op, first_request) = stage.acquiring(&mut stream, first).await?;
     let second = json!({ "do": "acquire", "name": "b", "guard": "h" });
-    let second = stage.driver.send(second).await?;
-    let (second_op, second_request) = stream.expect_acquire().await?;
+    let (second, second_op, second_request) = stage.acquiring(&mut stream, second).await?;
     ensure!(first_op != second_op, "one op_id for two operations");
     stream.grant(second_op, &second_request, TOKEN + 1);
     let granted = stage.driver.ok(second).await?;
@@ -81,8 +76,7 @@ pub(super) async fn answers_out_of_order_reach_their_callers(stage: &mut Stage) 
 pub(super) async fn an_answer_twice_counts_once(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     stream.grant(op_id, &request, TOKEN);
     stream.grant(op_id, &request, TOKEN);
     stage.driver.ok(id).await?;
@@ -123,8 +117,7 @@ pub(super) async fn an_owner_is_used_as_given(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     for guard in ["g", "h"] {
         let command = json!({ "do": "acquire", "name": "a", "guard": guard, "owner": "me" });
-        let id = stage.driver.send(command).await?;
-        let (op_id, request) = stream.expect_acquire().await?;
+        let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
         ensure!(request.owner == "me", "{request:?}");
         stream.grant(op_id, &request, TOKEN);
         stage.driver.ok(id).await?;
@@ -153,8 +146,7 @@ pub(super) async fn the_options_of_an_acquire_are_sent(stage: &mut Stage) -> Res
             "do": "acquire", "name": word, "guard": word, "mode": word, "wait_ms": 4000,
             "lease_ms": 2000, "min_replica_acks": 2,
         });
-        stage.driver.send(command).await?;
-        let (_, request) = stream.expect_acquire().await?;
+        let (_, _, request) = stage.acquiring(&mut stream, command).await?;
         let asked = request.mode();
         let is_exclusive = asked == LockMode::Unspecified && mode == LockMode::Exclusive;
         ensure!(asked == mode || is_exclusive, "{request:?}");

@@ -15,8 +15,7 @@ use crate::{
 pub(super) async fn a_cancel_is_sent(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, _) = stream.expect_acquire().await?;
+    let (id, op_id, _) = stage.acquiring(&mut stream, command).await?;
     let cancel = stage
         .driver
         .send(json!({ "do": "cancel", "target": id }))
@@ -33,8 +32,7 @@ pub(super) async fn a_cancel_is_sent(stage: &mut Stage) -> Result<()> {
 pub(super) async fn a_grant_after_a_cancel_is_released(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     let cancel = json!({ "do": "cancel", "target": id });
     stage.driver.run(cancel).await?;
     stream.expect_cancel().await?;
@@ -50,8 +48,7 @@ pub(super) async fn a_grant_after_a_cancel_is_released(stage: &mut Stage) -> Res
 pub(super) async fn a_cancel_before_sending(stage: &mut Stage) -> Result<()> {
     let stream = stage.connect().await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    next.expect_resume().await?;
+    let (mut next, _) = stage.resuming(1).await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
     let id = stage.driver.send(command).await?;
     let cancel = json!({ "do": "cancel", "target": id });
@@ -62,8 +59,7 @@ pub(super) async fn a_cancel_before_sending(stage: &mut Stage) -> Result<()> {
 }
 
 pub(super) async fn close_ends_the_stream(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, _) = stage.holding("a", "g").await?;
     let id = stage.driver.send(json!({ "do": "close" })).await?;
     stream.expect_close().await?;
     stream.finish();
@@ -89,8 +85,7 @@ pub(super) async fn close_without_an_answer_ends_too(stage: &mut Stage) -> Resul
 pub(super) async fn close_ends_the_waits(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let waiting = stage.driver.send(command).await?;
-    let (op_id, _) = stream.expect_acquire().await?;
+    let (waiting, op_id, _) = stage.acquiring(&mut stream, command).await?;
     stage.driver.send(json!({ "do": "close" })).await?;
     stream.expect_close().await?;
     stream.not_granted(op_id, NotGrantedReason::Cancelled);
@@ -109,8 +104,7 @@ pub(super) async fn an_idle_stream_is_not_closed(stage: &mut Stage) -> Result<()
 }
 
 pub(super) async fn a_guard_is_released_once(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, _) = stage.holding("a", "g").await?;
     let release = json!({ "do": "release", "guard": "g" });
     let first = stage.driver.send(release.clone()).await?;
     let (op_id, _) = stream.expect_release().await?;
@@ -124,8 +118,7 @@ pub(super) async fn a_guard_is_released_once(stage: &mut Stage) -> Result<()> {
 }
 
 pub(super) async fn the_end_of_input_closes(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, _) = stage.holding("a", "g").await?;
     let driver = &mut stage.driver;
     let (ended, closed) = tokio::join!(driver.end(), async {
         stream.expect_end().await?;

@@ -64,8 +64,7 @@ pub(super) async fn a_claim_that_is_refused_is_not_repeated(stage: &mut Stage) -
 }
 
 pub(super) async fn the_giver_is_told(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let grant = stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, grant) = stage.holding("a", "g").await?;
     let offer = json!({ "do": "offer", "guard": "g" });
     let id = stage.driver.send(offer).await?;
     let (op_id, request) = stream.expect_offer().await?;

@@ -13,8 +13,7 @@ use crate::{
 };
 
 pub(super) async fn a_loss_is_seen_at_once(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let grant = stage.lock(&mut stream, "a", "g").await?;
+    let (stream, grant) = stage.holding("a", "g").await?;
     let sent_at = Instant::now();
     stream.lost(&grant, LostReason::TakenOver, "");
     let lost = stage.driver.lost("g").await?;
@@ -44,8 +43,7 @@ pub(super) async fn a_loss_has_its_reason(stage: &mut Stage) -> Result<()> {
 }
 
 pub(super) async fn a_lost_lock_cannot_be_released(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let grant = stage.lock(&mut stream, "a", "g").await?;
+    let (stream, grant) = stage.holding("a", "g").await?;
     stream.lost(&grant, LostReason::TakenOver, "");
     stage.driver.lost("g").await?;
     let release = json!({ "do": "release", "guard": "g" });
@@ -56,8 +54,7 @@ pub(super) async fn a_lost_lock_cannot_be_released(stage: &mut Stage) -> Result<
 }
 
 pub(super) async fn the_loss_of_an_older_grant_is_ignored(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let mut grant = stage.lock(&mut stream, "a", "g").await?;
+    let (stream, mut grant) = stage.holding("a", "g").await?;
     grant.fencing_token -= 1;
     stream.lost(&grant, LostReason::Expired, "");
     sleep(TOLERANCE).await;
@@ -66,8 +63,7 @@ pub(super) async fn the_loss_of_an_older_grant_is_ignored(stage: &mut Stage) -> 
 }
 
 pub(super) async fn the_loss_of_another_lock_is_ignored(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let mut grant = stage.lock(&mut stream, "a", "g").await?;
+    let (stream, mut grant) = stage.holding("a", "g").await?;
     grant.owner.push('x');
     stream.lost(&grant, LostReason::Expired, "");
     grant.name.push('x');
@@ -78,8 +74,7 @@ pub(super) async fn the_loss_of_another_lock_is_ignored(stage: &mut Stage) -> Re
 }
 
 pub(super) async fn a_loss_during_the_release_is_not_reported(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let grant = stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, grant) = stage.holding("a", "g").await?;
     let release = json!({ "do": "release", "guard": "g" });
     let id = stage.driver.send(release).await?;
     let (op_id, _) = stream.expect_release().await?;
@@ -91,8 +86,7 @@ pub(super) async fn a_loss_during_the_release_is_not_reported(stage: &mut Stage)
 }
 
 pub(super) async fn at_risk_is_not_a_loss(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     let risk = pb::SessionAtRisk {
         valid_for: proto(LEASE / 2),
     };
@@ -108,8 +102,7 @@ pub(super) async fn at_risk_is_not_a_loss(stage: &mut Stage) -> Result<()> {
 }
 
 pub(super) async fn a_loss_is_reported_once(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let grant = stage.lock(&mut stream, "a", "g").await?;
+    let (stream, grant) = stage.holding("a", "g").await?;
     stream.lost(&grant, LostReason::TakenOver, "");
     stream.lost(&grant, LostReason::Expired, "");
     let lost = stage.driver.lost("g").await?;

@@ -31,8 +31,7 @@ fn ask(stream: &Stream, grant: &Grant, reason: &str) {
 }
 
 pub(super) async fn a_request_to_yield_is_seen_once(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let grant = stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, grant) = stage.holding("a", "g").await?;
     ask(&stream, &grant, "release 1.4");
     let seen = stage.driver.asked("a").await?.event;
     ensure!(seen["by"] == "deploy", "{seen}");
@@ -46,8 +45,7 @@ pub(super) async fn a_request_to_yield_is_seen_once(stage: &mut Stage) -> Result
 }
 
 pub(super) async fn a_request_to_an_older_grant_is_ignored(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let mut grant = stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, mut grant) = stage.holding("a", "g").await?;
     grant.fencing_token -= 1;
     ask(&stream, &grant, "too late");
     stream.quiet_until(Instant::now() + TOLERANCE).await?;
@@ -61,8 +59,7 @@ pub(super) async fn a_note_is_sent(stage: &mut Stage) -> Result<()> {
     let command = json!({
         "do": "acquire", "name": "a", "guard": "g", "reason": "release 1.4", "labels": labels,
     });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     let note = request.note.as_ref().context("no note")?;
     ensure!(note.reason == "release 1.4", "{note:?}");
     let team = note.labels.get("team").map(String::as_str);
@@ -76,8 +73,7 @@ pub(super) async fn a_note_over_the_limit_is_refused(stage: &mut Stage) -> Resul
     let mut stream = stage.connect().await?;
     let reason = "x".repeat(257);
     let command = json!({ "do": "acquire", "name": "a", "guard": "g", "reason": reason });
-    let id = stage.driver.send(command).await?;
-    let (op_id, _) = stream.expect_acquire().await?;
+    let (id, op_id, _) = stage.acquiring(&mut stream, command).await?;
     stream.fail(op_id, Code::InvalidArgument, "INVALID_NOTE");
     let failure = stage.driver.fails(id, "refused").await?;
     ensure!(failure.reason == "INVALID_NOTE", "{failure:?}");
@@ -87,8 +83,7 @@ pub(super) async fn a_note_over_the_limit_is_refused(stage: &mut Stage) -> Resul
 /// Makes the driver lead, with the value `one`.
 async fn lead(stage: &mut Stage, stream: &mut Stream) -> Result<Grant> {
     let command = json!({ "do": "campaign", "name": "e", "guard": "g", "value": "one" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(stream, command).await?;
     ensure!(request.mode() == LockMode::Fair, "{request:?}");
     let grant = stream.grant(op_id, &request, TOKEN);
     proclaimed(stream, &grant, "one", 1).await?;

@@ -19,8 +19,7 @@ fn expect_one(named: &[pb::Grant]) -> Result<()> {
 }
 
 pub(super) async fn what_is_held_is_named(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let grant = stage.lock(&mut stream, "a", "g").await?;
+    let (stream, grant) = stage.holding("a", "g").await?;
     stream.break_off();
     let (mut stream, resume) = stage.resumed(1).await?;
     expect_one(&resume.grants)?;
@@ -37,8 +36,7 @@ pub(super) async fn validity_counts_from_the_resume(stage: &mut Stage) -> Result
     let sent_at = Instant::now();
     let grant = stage.lock(&mut stream, "a", "g").await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    next.expect_resume().await?;
+    let (next, _) = stage.resuming(1).await?;
     let came_at = Instant::now();
     sleep(Duration::from_millis(300)).await;
     next.habits().renews.store(false, Ordering::Relaxed);
@@ -58,11 +56,9 @@ pub(super) async fn validity_counts_from_the_resume(stage: &mut Stage) -> Result
 }
 
 pub(super) async fn what_is_not_confirmed_is_lost(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    let grant = stage.lock(&mut stream, "a", "g").await?;
+    let (stream, grant) = stage.holding("a", "g").await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    next.expect_resume().await?;
+    let (next, _) = stage.resuming(1).await?;
     next.opened();
     next.lost(&grant, LostReason::TakenOver, "");
     let lost = stage.driver.lost("g").await?;
@@ -73,12 +69,10 @@ pub(super) async fn what_is_not_confirmed_is_lost(stage: &mut Stage) -> Result<(
 pub(super) async fn an_acquire_is_sent_again(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g", "wait_ms": 10000 });
-    let id = stage.driver.send(command).await?;
-    let (_, first) = stream.expect_acquire().await?;
+    let (id, _, first) = stage.acquiring(&mut stream, command).await?;
     sleep(Duration::from_millis(500)).await;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    let resume = next.expect_resume().await?;
+    let (mut next, resume) = stage.resuming(1).await?;
     // The first coordinator may have granted it.
     expect_one(&resume.grants)?;
     let named = &resume.grants[0];
@@ -106,11 +100,9 @@ pub(super) async fn an_acquire_that_was_released_since_gets_a_new_id(
 ) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (_, first) = stream.expect_acquire().await?;
+    let (id, _, first) = stage.acquiring(&mut stream, command).await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    next.expect_resume().await?;
+    let (mut next, _) = stage.resuming(1).await?;
     next.opened();
     let (op_id, again) = next.expect_acquire().await?;
     ensure!(again.request_id == first.request_id, "a new request id");
@@ -123,14 +115,12 @@ pub(super) async fn an_acquire_that_was_released_since_gets_a_new_id(
 }
 
 pub(super) async fn a_release_is_sent_again(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, _) = stage.holding("a", "g").await?;
     let release = json!({ "do": "release", "guard": "g" });
     let id = stage.driver.send(release).await?;
     let (_, first) = stream.expect_release().await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    next.expect_resume().await?;
+    let (mut next, _) = stage.resuming(1).await?;
     next.opened();
     let (op_id, again) = next.expect_release().await?;
     ensure!(again.request_id == first.request_id, "a new request id");
@@ -146,8 +136,7 @@ pub(super) async fn permits_are_acquired_anew(stage: &mut Stage) -> Result<()> {
     let id = stage.driver.send(command).await?;
     let (_, first) = stream.expect_acquire_permits().await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    let resume = next.expect_resume().await?;
+    let (mut next, resume) = stage.resuming(1).await?;
     ensure!(resume.permits.is_empty(), "{:?}", resume.permits);
     next.opened();
     let (op_id, again) = next.expect_acquire_permits().await?;
@@ -163,8 +152,7 @@ pub(super) async fn a_half_held_set_of_locks_is_released(stage: &mut Stage) -> R
     let id = stage.driver.send(command).await?;
     let (_, first) = stream.expect_acquire_all().await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    let resume = next.expect_resume().await?;
+    let (mut next, resume) = stage.resuming(1).await?;
     ensure!(resume.grants.len() == 2, "{:?}", resume.grants);
     let half = resume.grants.iter().filter(|it| it.name == "a").cloned();
     next.opened_with(half.collect());
@@ -191,11 +179,9 @@ pub(super) async fn a_half_held_set_of_locks_is_released(stage: &mut Stage) -> R
 }
 
 pub(super) async fn the_next_endpoint_may_know_the_session(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     stream.break_off();
-    let mut second = stage.accept(1).await?;
-    second.expect_resume().await?;
+    let (second, _) = stage.resuming(1).await?;
     second.refuse(Code::NotFound, "SESSION_NOT_FOUND");
     let (mut first, resume) = stage.resumed(0).await?;
     expect_one(&resume.grants)?;
@@ -205,15 +191,13 @@ pub(super) async fn the_next_endpoint_may_know_the_session(stage: &mut Stage) ->
 }
 
 pub(super) async fn a_session_that_nobody_knows_has_ended(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, _) = stage.holding("a", "g").await?;
     let command = json!({ "do": "acquire", "name": "b", "guard": "h" });
     let waiting = stage.driver.send(command).await?;
     stream.expect_acquire().await?;
     stream.break_off();
     for coordinator in [1, 0] {
-        let mut next = stage.accept(coordinator).await?;
-        next.expect_resume().await?;
+        let (next, _) = stage.resuming(coordinator).await?;
         next.refuse(Code::NotFound, "SESSION_NOT_FOUND");
     }
     let lost = stage.driver.lost("g").await?;
@@ -224,12 +208,10 @@ pub(super) async fn a_session_that_nobody_knows_has_ended(stage: &mut Stage) -> 
 }
 
 pub(super) async fn missing_credentials_may_come_back(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     stream.break_off();
     for coordinator in [1, 0] {
-        let mut next = stage.accept(coordinator).await?;
-        next.expect_resume().await?;
+        let (next, _) = stage.resuming(coordinator).await?;
         next.refuse(Code::Unauthenticated, "UNAUTHENTICATED");
     }
     stage.resumed(1).await?;
@@ -238,8 +220,7 @@ pub(super) async fn missing_credentials_may_come_back(stage: &mut Stage) -> Resu
 }
 
 pub(super) async fn nobody_for_a_whole_lease_ends_the_session(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     let broken_at = Instant::now();
     stream.break_off();
     let refused = async {
@@ -294,8 +275,7 @@ async fn refuse_round(stage: &mut Stage) -> Result<(Instant, Instant)> {
     let came_at = first.accepted_at;
     first.expect_resume().await?;
     first.refuse(Code::Unavailable, "DRAINING");
-    let mut second = stage.accept(0).await?;
-    second.expect_resume().await?;
+    let (second, _) = stage.resuming(0).await?;
     let refused_at = Instant::now();
     second.refuse(Code::Unavailable, "DRAINING");
     Ok((came_at, refused_at))
@@ -303,8 +283,7 @@ async fn refuse_round(stage: &mut Stage) -> Result<(Instant, Instant)> {
 
 /// A connection that is alive but carries nothing.
 pub(super) async fn a_silent_stream_is_left(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     stream.habits().renews.store(false, Ordering::Relaxed);
     stream
         .habits()
@@ -329,8 +308,7 @@ pub(super) async fn silence_is_broken_by_pings(stage: &mut Stage) -> Result<()> 
 }
 
 pub(super) async fn a_coordinator_that_goes_away_is_left(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     let begun = Instant::now();
     stream.send(0, Response::GoingAway(pb::SessionGoingAway {}));
     let (_, resume) = stage.resumed(1).await?;
@@ -344,8 +322,7 @@ pub(super) async fn a_coordinator_that_goes_away_is_left(stage: &mut Stage) -> R
 pub(super) async fn the_last_answers_of_one_that_goes_away_count(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     stream.send(0, Response::GoingAway(pb::SessionGoingAway {}));
     stream.grant(op_id, &request, TOKEN);
     stage.driver.ok(id).await?;
@@ -358,8 +335,7 @@ pub(super) async fn the_last_answers_of_one_that_goes_away_count(stage: &mut Sta
 pub(super) async fn what_is_asked_meanwhile_is_sent_later(stage: &mut Stage) -> Result<()> {
     let stream = stage.connect().await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    next.expect_resume().await?;
+    let (mut next, _) = stage.resuming(1).await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
     let id = stage.driver.send(command).await?;
     next.quiet_until(Instant::now() + Duration::from_millis(100))
@@ -373,12 +349,10 @@ pub(super) async fn what_is_asked_meanwhile_is_sent_later(stage: &mut Stage) -> 
 
 /// A coordinator that accepts and does not answer may hide one that would.
 pub(super) async fn a_slow_resume_is_left(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     stream.break_off();
     let begun = Instant::now();
-    let mut slow = stage.accept(1).await?;
-    slow.expect_resume().await?;
+    let (_slow, _) = stage.resuming(1).await?;
     stage.resumed(0).await?;
     let after = begun.elapsed();
     ensure!(after < LEASE / 6 + TOLERANCE * 2, "{after:?}");
@@ -387,12 +361,10 @@ pub(super) async fn a_slow_resume_is_left(stage: &mut Stage) -> Result<()> {
 }
 
 pub(super) async fn no_session_is_opened_silently(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     stream.break_off();
     for coordinator in [1, 0] {
-        let mut next = stage.accept(coordinator).await?;
-        next.expect_resume().await?;
+        let (next, _) = stage.resuming(coordinator).await?;
         next.refuse(Code::NotFound, "SESSION_NOT_FOUND");
     }
     stage.driver.lost("g").await?;
@@ -408,16 +380,14 @@ pub(super) async fn no_session_is_opened_silently(stage: &mut Stage) -> Result<(
 pub(super) async fn a_lock_of_another_guard_is_not_released(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g", "owner": "me" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     stream.grant(op_id, &request, TOKEN);
     stage.driver.ok(id).await?;
     let command = json!({ "do": "acquire_all", "names": ["a", "b"], "guard": "h", "owner": "me" });
     let id = stage.driver.send(command).await?;
     let (_, first) = stream.expect_acquire_all().await?;
     stream.break_off();
-    let mut next = stage.accept(1).await?;
-    let resume = next.expect_resume().await?;
+    let (mut next, resume) = stage.resuming(1).await?;
     let held = resume.grants.iter().filter(|it| it.name == "a").cloned();
     next.opened_with(held.collect());
     let (op_id, again) = next.expect_acquire_all().await?;

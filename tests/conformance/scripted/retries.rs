@@ -16,8 +16,7 @@ use crate::{
 async fn is_tried_again(stage: &mut Stage, code: Code, reason: &str) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, first) = stream.expect_acquire().await?;
+    let (id, op_id, first) = stage.acquiring(&mut stream, command).await?;
     stream.fail(op_id, code, reason);
     let failed_at = Instant::now();
     let (op_id, again) = stream.expect_acquire().await?;
@@ -63,8 +62,7 @@ pub(super) async fn patience_ends_with_the_lease(stage: &mut Stage) -> Result<()
 async fn is_not_tried_again(stage: &mut Stage, code: Code, reason: &str) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, _) = stream.expect_acquire().await?;
+    let (id, op_id, _) = stage.acquiring(&mut stream, command).await?;
     stream.fail(op_id, code, reason);
     let failure = stage.driver.fails(id, "refused").await?;
     ensure!(failure.reason == reason, "{failure:?}");
@@ -82,8 +80,7 @@ pub(super) async fn an_undone_grant_is_not_tried_again(stage: &mut Stage) -> Res
 }
 
 pub(super) async fn a_release_is_tried_again(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, _) = stage.holding("a", "g").await?;
     let release = json!({ "do": "release", "guard": "g" });
     let id = stage.driver.send(release).await?;
     let (op_id, first) = stream.expect_release().await?;
@@ -96,8 +93,7 @@ pub(super) async fn a_release_is_tried_again(stage: &mut Stage) -> Result<()> {
 }
 
 pub(super) async fn a_release_of_nothing_fails(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, _) = stage.holding("a", "g").await?;
     let release = json!({ "do": "release", "guard": "g" });
     let id = stage.driver.send(release).await?;
     let (op_id, _) = stream.expect_release().await?;
@@ -112,8 +108,7 @@ pub(super) async fn a_release_of_nothing_fails(stage: &mut Stage) -> Result<()> 
 pub(super) async fn an_answer_during_the_pause_is_ignored(stage: &mut Stage) -> Result<()> {
     let mut stream = stage.connect().await?;
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, first) = stream.expect_acquire().await?;
+    let (id, op_id, first) = stage.acquiring(&mut stream, command).await?;
     stream.fail(op_id, Code::Unavailable, "OUTCOME_UNKNOWN");
     stream.grant(op_id, &first, TOKEN);
     let (op_id, again) = stream.expect_acquire().await?;

@@ -31,8 +31,7 @@ pub(super) async fn validity_counts_from_the_request(stage: &mut Stage) -> Resul
     stream.habits().renews.store(false, Ordering::Relaxed);
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
     let sent_at = Instant::now();
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     let received_at = Instant::now();
     sleep(Duration::from_millis(600)).await;
     stream.grant(op_id, &request, TOKEN);
@@ -49,8 +48,7 @@ pub(super) async fn validity_counts_from_the_request(stage: &mut Stage) -> Resul
 }
 
 pub(super) async fn a_grant_is_renewed_in_time(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (stream, _) = stage.holding("a", "g").await?;
     let granted_at = Instant::now();
     sleep(RENEW_INTERVAL * 3 + TOLERANCE).await;
     let renewals = stream.habits().renewals.lock().clone();
@@ -152,8 +150,7 @@ pub(super) async fn a_late_grant_is_renewed_first(stage: &mut Stage) -> Result<(
     let mut stream = stage.connect().await?;
     stream.habits().renews.store(false, Ordering::Relaxed);
     let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     sleep(LEASE / 2).await;
     stream.grant(op_id, &request, TOKEN);
     let renewal = stream.next("renew").await?;
@@ -171,8 +168,7 @@ pub(super) async fn a_late_grant_is_renewed_first(stage: &mut Stage) -> Result<(
 }
 
 pub(super) async fn a_released_grant_is_not_renewed(stage: &mut Stage) -> Result<()> {
-    let mut stream = stage.connect().await?;
-    stage.lock(&mut stream, "a", "g").await?;
+    let (mut stream, _) = stage.holding("a", "g").await?;
     let release = json!({ "do": "release", "guard": "g" });
     let id = stage.driver.send(release).await?;
     let (op_id, _) = stream.expect_release().await?;
@@ -189,8 +185,7 @@ pub(super) async fn a_lease_of_the_request_is_not_renewed(stage: &mut Stage) -> 
     let lease = Duration::from_millis(1500);
     let command = json!({ "do": "acquire", "name": "a", "guard": "g", "lease_ms": 1500 });
     let sent_at = Instant::now();
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     stream.grant(op_id, &request, TOKEN);
     stage.driver.ok(id).await?;
     let lost = stage.driver.lost("g").await?;
@@ -209,8 +204,7 @@ pub(super) async fn a_renewal_by_the_user(stage: &mut Stage) -> Result<()> {
     stream.habits().renews.store(false, Ordering::Relaxed);
     let command = json!({ "do": "acquire", "name": "a", "guard": "g", "lease_ms": 1500 });
     let granted_at = Instant::now();
-    let id = stage.driver.send(command).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
     stream.grant(op_id, &request, TOKEN);
     stage.driver.ok(id).await?;
     sleep_until(granted_at + Duration::from_millis(800)).await;
@@ -236,12 +230,10 @@ pub(super) async fn a_late_grant_of_a_shared_lock_prolongs_nothing(
     let mut stream = stage.connect().await?;
     stream.habits().renews.store(false, Ordering::Relaxed);
     let command = |guard| json!({ "do": "acquire", "name": "a", "guard": guard, "owner": "me" });
-    let id = stage.driver.send(command("g")).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (id, op_id, request) = stage.acquiring(&mut stream, command("g")).await?;
     stream.grant(op_id, &request, TOKEN);
     stage.driver.ok(id).await?;
-    stage.driver.send(command("h")).await?;
-    let (op_id, request) = stream.expect_acquire().await?;
+    let (_, op_id, request) = stage.acquiring(&mut stream, command("h")).await?;
     let received_at = Instant::now();
     sleep(LEASE / 2).await;
     stream.grant(op_id, &request, TOKEN);

@@ -8,7 +8,7 @@ use tonic::Status;
 use super::{assert_no_session, assert_not_owner, both};
 use crate::support::{
     client::{Client, Session, acquire_request, try_request},
-    secs,
+    expect, secs,
 };
 
 fn release_request(name: &str, session: &str, owner: &str) -> pb::ReleaseRequest {
@@ -62,12 +62,8 @@ async fn the_owner_as_it_stands_in_the_store_helps_nobody() {
     alice.try_acquire("b", "ci", secs(30)).await.unwrap();
     for name in ["a", "b"] {
         let fields = world.redis(&["HGETALL", name]);
-        let lockkeeper_store::host::Value::Array(fields) = fields else {
-            panic!("{fields:?}")
-        };
-        let lockkeeper_store::host::Value::Bytes(field) = &fields[0] else {
-            panic!("{fields:?}")
-        };
+        let fields = expect!(fields, lockkeeper_store::host::Value::Array);
+        let field = expect!(&fields[0], lockkeeper_store::host::Value::Bytes);
         let field = std::str::from_utf8(field).unwrap().to_owned();
         assert_not_owner(released(&mut mallory, release_request(name, "", &field)).await);
     }
@@ -170,9 +166,8 @@ async fn describe_shows_owners_of_others_as_digests_and_ones_own_in_full() {
         name: "a".to_owned(),
     };
     let op_id = own.send(Request::Describe(describe));
-    let pb::session_response::Response::Described(seen) = own.end(op_id).await else {
-        panic!("not described")
-    };
+    let answer = own.end(op_id).await;
+    let seen = expect!(answer, pb::session_response::Response::Described);
     assert_digest(&seen.holders[0].owner);
 }
 

@@ -29,7 +29,7 @@ async fn a_right_is_not_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_cannot_be_resumed_with_a_grant_that_no_rule_allows() {
+async fn a_grant_that_no_rule_allows_is_not_resumed_and_costs_no_other() {
     let world = world();
     let mut alice = world.client_as(0, ALICE).await;
     let mut session = alice.open().await;
@@ -39,10 +39,12 @@ async fn a_session_cannot_be_resumed_with_a_grant_that_no_rule_allows() {
     let free = own.acquire("free/a").await;
     let opened = own.opened.clone();
     grant.session_id.clone_from(&opened.session_id);
-    let resumed = mallory.resume(&opened, vec![free.clone(), grant]).await;
-    assert_refused(resumed, Code::PermissionDenied, "PERMISSION_DENIED");
-    let resumed = mallory.resume(&opened, vec![free]).await.unwrap();
+    let resumed = mallory.resume(&opened, vec![free, grant]).await;
+    let mut resumed = resumed.unwrap();
     assert_eq!(resumed.opened.grants.len(), 1);
+    let lost = resumed.expect_lost().await;
+    assert_eq!(lost.grant.unwrap().name, "orders/1");
+    assert!(session.release("orders/1").await.released, "hers as before");
 }
 
 fn spec(name: &str) -> pb::LockSpec {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_api::pb::{self, LockMode, LostReason, session_response::Response};
+use lockkeeper_api::pb::{LockMode, LostReason, session_response::Response};
 use lockkeeper_testkit::prelude::*;
 
 use super::{admin, force};
-use crate::support::{Options, World, client::acquire_request, reason, secs};
+use crate::support::{World, client::acquire_request, reason, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_release_by_force_tells_the_session_here_at_once_and_lets_the_next_in() {
@@ -39,11 +39,7 @@ async fn the_old_token_is_outdated_before_anybody_else_has_the_lock() {
     let grant = client.try_acquire("a", "x", secs(30)).await.unwrap().grant;
     let token = grant.unwrap().fencing_token;
     force(&mut admin(&client), "a", "why").await.unwrap();
-    let checked = client.api.check_token(pb::CheckTokenRequest {
-        name: "a".to_owned(),
-        fencing_token: token,
-    });
-    let checked = checked.await.unwrap().into_inner();
+    let checked = client.check_token("a", token).await;
     assert!(!checked.current && !checked.held);
     let error = client.release("a", "x").await.unwrap_err();
     assert_eq!(reason(&error), "NOT_OWNER");
@@ -52,11 +48,7 @@ async fn the_old_token_is_outdated_before_anybody_else_has_the_lock() {
 #[tokio::test(start_paused = true)]
 async fn a_session_of_another_coordinator_is_told_why_at_its_next_look() {
     for stores in [1, 3] {
-        let world = World::with(&Options {
-            coordinators: 2,
-            stores,
-            ..Options::default()
-        });
+        let world = World::over(2, stores);
         let (mut client, other) = (world.client(0).await, world.client(1).await);
         let mut session = client.open().await;
         session.acquire("a").await;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{admin, force, force_within};
 use crate::support::{
-    Options, World,
+    World,
     client::{acquire_request, std_duration},
     reason, secs,
 };
@@ -16,10 +16,7 @@ use crate::support::{
 #[tokio::test(start_paused = true)]
 async fn nobody_else_is_granted_the_lock_before_its_holder_has_released_the_lost_grant() {
     for stores in [1, 3] {
-        let world = World::with(&Options {
-            stores,
-            ..Options::default()
-        });
+        let world = World::over(1, stores);
         let (mut client, mut other) = (world.client(0).await, world.client(0).await);
         let (mut session, mut waiting) = (client.open().await, other.open().await);
         let grant = session.acquire("a").await;
@@ -33,11 +30,7 @@ async fn nobody_else_is_granted_the_lock_before_its_holder_has_released_the_lost
         let lost = session.expect_lost().await;
         assert_eq!(lost.reason(), LostReason::ForceReleased);
         assert!(std_duration(lost.valid_for) > secs(19), "{lost:?}");
-        let checked = client.api.check_token(pb::CheckTokenRequest {
-            name: "a".to_owned(),
-            fencing_token: grant.fencing_token,
-        });
-        let checked = checked.await.unwrap().into_inner();
+        let checked = client.check_token("a", grant.fencing_token).await;
         assert!(!checked.current, "its token is outdated at once");
         let holders = client.describe("a").await.holders;
         assert_eq!(

@@ -11,7 +11,7 @@ use super::{Admin, admin, force};
 use crate::support::{
     Options, World,
     client::{expect_status, std_duration},
-    reason, secs,
+    expect, reason, secs,
 };
 
 /// All pages of at most so many.
@@ -40,10 +40,7 @@ async fn list(admin: &mut Admin, prefix: &str, page_size: u32) -> Vec<pb::LockSu
 #[tokio::test(start_paused = true)]
 async fn locks_are_listed_page_by_page_with_who_holds_and_waits() {
     for stores in [1, 3] {
-        let world = World::with(&Options {
-            stores,
-            ..Options::default()
-        });
+        let world = World::over(1, stores);
         let mut client = world.client(0).await;
         let open = pb::OpenSession::default().called("worker 7");
         let mut session = client.open_with(open).await.unwrap();
@@ -66,9 +63,7 @@ async fn locks_are_listed_page_by_page_with_who_holds_and_waits() {
             );
         }
         let locks = list(&mut admin, "orders:3", 100).await;
-        let [lock] = locks.as_slice() else {
-            panic!("{locks:?}")
-        };
+        let lock = expect!(locks.as_slice(), [lock] => lock);
         assert_eq!(
             (lock.kind(), lock.mode()),
             (NameKind::Lock, LockMode::Exclusive)

@@ -5,7 +5,7 @@ use lockkeeper_coordinator::Watched;
 use tonic::Streaming;
 
 use super::{Admin, admin, force};
-use crate::support::{World, reason, secs};
+use crate::support::{World, expect, reason, secs};
 
 async fn watch(admin: &mut Admin, prefix: &str) -> Streaming<pb::WatchResponse> {
     let prefix = prefix.to_owned();
@@ -20,10 +20,10 @@ async fn watch(admin: &mut Admin, prefix: &str) -> Streaming<pb::WatchResponse> 
 }
 
 async fn delta(events: &mut Streaming<pb::WatchResponse>) -> pb::WatchDelta {
-    match events.message().await.unwrap().unwrap().event.unwrap() {
-        watch_response::Event::Delta(delta) => delta,
-        other => panic!("{other:?}"),
-    }
+    expect!(
+        events.message().await.unwrap().unwrap().event.unwrap(),
+        watch_response::Event::Delta
+    )
 }
 
 async fn snapshot(events: &mut Streaming<pb::WatchResponse>) -> Vec<pb::WatchDelta> {
@@ -51,9 +51,7 @@ async fn a_watcher_gets_a_snapshot_and_then_what_happens() {
     session.acquire("b").await;
     let mut events = watch(&mut admin(&other), "a").await;
     let entries = snapshot(&mut events).await;
-    let [entry] = entries.as_slice() else {
-        panic!("{entries:?}")
-    };
+    let entry = expect!(entries.as_slice(), [entry] => entry);
     assert_eq!(
         (entry.event(), entry.name.as_str()),
         (WatchEvent::Granted, "a1")

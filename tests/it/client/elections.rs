@@ -5,7 +5,7 @@ use lockkeeper_client::{LockMode, Observed};
 use tokio::time::{Instant, timeout};
 
 use super::two;
-use crate::support::secs;
+use crate::support::{expect, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_leads_until_it_resigns_and_then_the_next() {
@@ -62,9 +62,7 @@ async fn an_observer_goes_on_elsewhere_and_misses_nothing() {
     let leads = election.campaign("0").await.unwrap();
     let mut observer = network.client(&[1, 0]).observe("workers", 0);
     for value in 1..20 {
-        let Ok(Observed::Leader(seen)) = observer.next().await else {
-            panic!("each value, in order");
-        };
+        let seen = expect!(observer.next().await.unwrap(), Observed::Leader);
         assert_eq!(seen.value, (value - 1).to_string());
         if value % 5 == 0 {
             network.cut(value / 5 % 2);
@@ -95,9 +93,7 @@ async fn an_observer_that_saw_no_term_before_its_stream_broke_reports_a_gap() {
         ]
     });
     let seen = seen.await.expect("a gap and a term");
-    let [Observed::Missed(_), Observed::Leader(leader)] = &seen else {
-        panic!("the term that is gone is a gap: {seen:?}");
-    };
+    let leader = expect!(&seen, [Observed::Missed(_), Observed::Leader(leader)] => leader);
     assert_eq!((leader.term, leader.value.as_str()), (leads.term(), "b"));
     leads.proclaim("c").await.unwrap();
     let next = observer.next().await.unwrap();

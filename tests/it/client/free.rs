@@ -4,7 +4,7 @@ use lockkeeper_client::{Error, NotGrantedReason};
 use tokio::time::Instant;
 
 use super::{acquire, two};
-use crate::support::{millis, secs};
+use crate::support::{expect, millis, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_client_waits_until_a_lock_is_free_and_survives_a_broken_connection() {
@@ -14,9 +14,7 @@ async fn a_client_waits_until_a_lock_is_free_and_survives_a_broken_connection() 
     let guard = acquire(&session, "a").await;
     let begun = Instant::now();
     let ended = client.await_free("a", Some(millis(700))).await.unwrap_err();
-    let Error::NotGranted { reason, .. } = ended else {
-        panic!("{ended}");
-    };
+    let reason = expect!(ended, Error::NotGranted { reason, .. } => reason);
     assert_eq!(reason, NotGrantedReason::WaitTimeout);
     assert!(begun.elapsed() >= millis(700) && begun.elapsed() < secs(1));
     let (free, ()) = tokio::join!(client.await_free("a", None), async {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_base::tasks::spawn_detached;
-use lockkeeper_client::{Guard, SessionEvent, SessionState};
+use lockkeeper_client::{Error, Guard, LostReason, SessionEvent, SessionState};
 use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
@@ -143,7 +143,16 @@ async fn without_any_coordinator_guards_are_lost_before_their_lease_and_the_sess
         .unwrap();
     let refused = asked.await.unwrap().unwrap_err();
     assert!(refused.is_session_ended() && refused.is_retryable());
-    assert!(guard.release().await.unwrap_err().is_lost());
+    assert_eq!(guard.valid_for(), Duration::ZERO);
+    let refused = guard.release().await.unwrap_err();
+    let is_expired = matches!(
+        refused,
+        Error::Lost {
+            reason: LostReason::Expired,
+            ..
+        }
+    );
+    assert!(is_expired, "{refused}");
 }
 
 #[tokio::test(start_paused = true)]

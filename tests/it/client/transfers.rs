@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::two;
-use crate::support::{Network, eventually, secs};
+use crate::support::{Network, eventually, expect, secs};
 
 /// Campaigns by this name in a session of its own.
 struct Candidate {
@@ -183,10 +183,7 @@ async fn a_leader_that_does_not_resign_leads_on_unless_it_is_preempted() {
     leads.lost().cancelled().await;
     assert!(begun.elapsed() >= secs(10), "{:?}", begun.elapsed());
     let loss = leads.guard().loss().unwrap();
-    let why = match &loss {
-        Error::Lost { reason, .. } => *reason,
-        other => panic!("{other}"),
-    };
+    let why = expect!(&loss, Error::Lost { reason, .. } => *reason);
     assert_eq!(why, LostReason::Preempted);
     let valid_until = leads.guard().valid_until();
     let Candidate { waits, .. } = line.pop().unwrap();

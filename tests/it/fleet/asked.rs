@@ -3,7 +3,7 @@
 use lockkeeper_api::pb;
 
 use super::{admin, coordinators_of, options, sessions_of, world_of};
-use crate::support::{FaultyHost, World};
+use crate::support::World;
 
 #[tokio::test(start_paused = true)]
 async fn each_lists_all_coordinators_and_what_they_have() {
@@ -105,8 +105,7 @@ async fn the_sessions_of_all_are_listed_by_their_digests_page_by_page() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_is_passed_on_once() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&options(3), World::store(), connect);
+    let (faults, world) = World::faulty_with(&options(3));
     super::until_known(&world, 3).await;
     let admin = admin(&world, 0).await;
     let before = faults.calls("fleet_announce");

@@ -112,8 +112,7 @@ async fn an_answer_of_another_coordinator_is_not_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn without_its_store_a_coordinator_says_that_it_knows_no_others() {
-    let (faults, connect) = crate::support::FaultyHost::connector();
-    let world = World::on(&options(2), World::store(), connect);
+    let (faults, world) = World::faulty_with(&options(2));
     super::until_known(&world, 2).await;
     let admin = admin(&world, 0).await;
     faults.set_unavailable(true);

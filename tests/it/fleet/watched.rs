@@ -4,7 +4,7 @@ use lockkeeper_api::pb::{self, WatchEvent, watch_response::Event};
 use tonic::Streaming;
 
 use super::{Admin, admin, options, world_of};
-use crate::support::secs;
+use crate::support::{expect, secs};
 
 async fn watch(admin: &mut Admin) -> Streaming<pb::WatchResponse> {
     let request = pb::WatchRequest {
@@ -38,9 +38,7 @@ async fn the_events_of_all_coordinators_name_theirs() {
     let mut events = watch(&mut admin(&world, 0).await).await;
     let mut shown = Vec::new();
     for _ in 0..2 {
-        let Event::Snapshot(part) = next(&mut events).await else {
-            panic!("no snapshot")
-        };
+        let part = expect!(next(&mut events).await, Event::Snapshot);
         assert!(part.first && part.last);
         let names = part.entries.into_iter().map(|it| it.name);
         shown.push((part.coordinator, names.collect::<Vec<_>>().concat()));
@@ -64,9 +62,7 @@ async fn the_events_of_all_coordinators_name_theirs() {
     );
     // One that appears later is added.
     let third = world.add_coordinator(&options(1));
-    let Event::Snapshot(part) = next(&mut events).await else {
-        panic!("no snapshot")
-    };
+    let part = expect!(next(&mut events).await, Event::Snapshot);
     assert_eq!(part.coordinator, "http://node:2");
     let mut new = world.client(third).await.open().await;
     new.acquire("a4").await;
@@ -85,9 +81,7 @@ async fn a_coordinator_whose_events_end_is_named_once() {
         assert!(matches!(next(&mut events).await, Event::Snapshot(_)));
     }
     world.end(1);
-    let Event::Unasked(lost) = next(&mut events).await else {
-        panic!("an event of a coordinator that has ended")
-    };
+    let lost = expect!(next(&mut events).await, Event::Unasked);
     assert_eq!(lost.coordinator, "http://node:1");
     tokio::time::sleep(secs(20)).await;
     let mut here = world.client(0).await.open().await;

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use lockkeeper_store::host::{HostError, Script, Value};
 
 use super::{call, eval};
-use crate::support::hosts::HOSTS;
+use crate::support::{expect, hosts::HOSTS};
 
 #[tokio::test]
 async fn scripts_are_atomic_across_clients() {
@@ -21,10 +21,8 @@ async fn scripts_are_atomic_across_clients() {
         let store = host.start().await;
         let clients = [store.connect().0, store.connect().0];
         let calls = (0..CALLS).map(|n| clients[usize::from(n % 2 == 0)].eval(call(&NEXT)));
-        let seen = join_all(calls).await.into_iter().map(|reply| match reply {
-            Ok(Value::Int(number)) => number,
-            other => panic!("{other:?}"),
-        });
+        let replies = join_all(calls).await.into_iter();
+        let seen = replies.map(|reply| expect!(reply.unwrap(), Value::Int));
         assert_eq!(
             seen.collect::<BTreeSet<_>>(),
             (0..CALLS).collect(),

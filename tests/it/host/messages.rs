@@ -10,7 +10,10 @@ use tokio::{sync::mpsc, time::timeout};
 use super::eval;
 use crate::{
     redis_server::eventually,
-    support::hosts::{HOSTS, Store},
+    support::{
+        expect,
+        hosts::{HOSTS, Store},
+    },
 };
 
 /// How long anything that should happen may take before a test gives up.
@@ -30,10 +33,10 @@ fn message(channel: &str, payload: &'static str) -> (String, Bytes) {
 
 /// How many clients got it.
 async fn publish(store: &Store, channel: &str, payload: &str) -> i64 {
-    match store.command(&["PUBLISH", channel, payload]).await {
-        Value::Int(count) => count,
-        other => panic!("{other:?}"),
-    }
+    expect!(
+        store.command(&["PUBLISH", channel, payload]).await,
+        Value::Int
+    )
 }
 
 /// An unsubscription takes effect in a moment.

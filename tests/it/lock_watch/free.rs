@@ -13,7 +13,7 @@ use crate::support::{
     Options, World,
     client::{acquire_request, expect_status, try_request},
     counters::Semaphore,
-    millis, secs,
+    expect, millis, secs,
 };
 
 fn free(name: &str) -> pb::AwaitFreeRequest {
@@ -154,9 +154,7 @@ async fn a_frame_waits_too_and_ends_with_cancel_and_with_its_session() {
     let first = session.send(Request::AwaitFree(free("a")));
     assert!(matches!(session.answer(first).await, Response::Waiting(_)));
     session.send_as(first, Request::Cancel(pb::CancelOperation {}));
-    let Response::NotGranted(ended) = session.end(first).await else {
-        panic!("it was cancelled");
-    };
+    let ended = expect!(session.end(first).await, Response::NotGranted);
     assert_eq!(ended.reason(), NotGrantedReason::Cancelled);
     let second = session.send(Request::AwaitFree(free("a")));
     assert!(matches!(session.answer(second).await, Response::Waiting(_)));

@@ -8,7 +8,7 @@ use lockkeeper_api::pb::{self, await_free_response::Event};
 use lockkeeper_store::script::keys;
 use tonic::{Status, Streaming};
 
-use crate::support::{World, client::Client};
+use crate::support::{World, client::Client, expect};
 
 /// A call that waits until a lock is free.
 pub(crate) struct FreeCall(Streaming<pb::AwaitFreeResponse>);
@@ -37,10 +37,7 @@ impl FreeCall {
     }
 
     pub(crate) async fn expect_waiting(&mut self) -> pb::Waiting {
-        match self.next().await {
-            Ok(Event::Waiting(waiting)) => waiting,
-            other => panic!("expected waiting, got {other:?}"),
-        }
+        expect!(self.next().await, Ok(Event::Waiting(waiting)) => waiting)
     }
 
     /// Passes over news of the wait.
@@ -57,16 +54,10 @@ impl FreeCall {
     }
 
     pub(crate) async fn expect_free(&mut self) -> u64 {
-        match self.end().await {
-            Ok(Event::Free(free)) => free.last_fencing_token,
-            other => panic!("expected free, got {other:?}"),
-        }
+        expect!(self.end().await, Ok(Event::Free(free)) => free.last_fencing_token)
     }
 
     async fn expect_not_free(&mut self) -> pb::NotGranted {
-        match self.end().await {
-            Ok(Event::NotFree(ended)) => ended,
-            other => panic!("expected not free, got {other:?}"),
-        }
+        expect!(self.end().await, Ok(Event::NotFree(ended)) => ended)
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::await_free;
 use crate::support::{
-    FaultyHost, Options, World,
+    Options, World,
     client::{Client, acquire_request},
     millis, secs,
 };
@@ -84,12 +84,10 @@ fn was_free(wait: &Spell, holds: &[Spell]) -> bool {
 async fn a_wait_never_ends_while_the_lock_is_held_and_always_ends_when_it_is_free() {
     let mut waited = 0;
     for seed in 0..SEEDS {
-        let (faults, connect) = FaultyHost::connector();
-        let two = Options {
+        let (faults, world) = World::faulty_with(&Options {
             coordinators: 2,
             ..Options::default()
-        };
-        let world = World::on(&two, World::store(), connect);
+        });
         faults.set_request_delay(millis(seed % 4));
         faults.set_answer_delay(millis(seed % 3));
         let end = Instant::now() + LASTS;

@@ -16,7 +16,7 @@ use crate::{
         World,
         client::{Client, acquire_request, expect_status, try_request},
         counters::Semaphore,
-        millis, secs,
+        expect, millis, secs,
     },
 };
 
@@ -103,9 +103,7 @@ async fn every_coordinator_shows_the_life_of_a_lock() {
     let op_id = session.send(Request::Acquire(acquire));
     let grant = session.expect_granted(op_id).await;
     for (watch, within, client) in [(&mut here, millis(50), "ci"), (&mut there, POLL, "")] {
-        let Event::Granted(granted) = watch.next().await.unwrap() else {
-            panic!("it was granted");
-        };
+        let granted = expect!(watch.next().await.unwrap(), Event::Granted);
         assert!(begun.elapsed() < within);
         let holder = granted.holder.unwrap();
         assert_eq!(granted.fencing_token, grant.fencing_token);

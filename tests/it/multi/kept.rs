@@ -13,7 +13,7 @@ use crate::{
     support::{
         Options, World,
         client::{expect_status, try_request},
-        millis, secs,
+        expect, millis, secs,
     },
 };
 
@@ -153,13 +153,9 @@ async fn a_repeated_release_of_several_locks_leaves_what_was_taken_since() {
     let release = async |session: &mut crate::support::client::Session| {
         let request = back(&["a", "b"], "").with_id("once");
         let op = session.send(Request::ReleaseAll(request));
-        match session.answer(op).await {
-            Response::ReleasedAll(released) => {
-                let held = released.locks.iter().map(|lock| lock.held);
-                held.collect::<Vec<_>>()
-            }
-            other => panic!("{other:?}"),
-        }
+        let released = expect!(session.answer(op).await, Response::ReleasedAll);
+        let held = released.locks.iter().map(|lock| lock.held);
+        held.collect::<Vec<_>>()
     };
     assert_eq!(release(&mut session).await, [false, true]);
     let grants = take(&mut session, &["a", "b"]).await;

@@ -4,42 +4,30 @@ use lockkeeper_api::pb::{self, session_request::Request, session_response::Respo
 use lockkeeper_testkit::prelude::*;
 
 use super::{all, back, expect_free, holders, names, specs, take, told, try_all};
-use crate::support::{World, client::std_duration, millis, secs};
+use crate::support::{World, client::std_duration, expect, millis, secs};
 
 #[tokio::test(start_paused = true)]
 async fn frames_do_what_the_rpcs_do() {
     let (world, mut client, mut session) = World::with_session().await;
     client.try_acquire("b", "y", secs(60)).await.unwrap();
     let op = session.send(Request::TryAcquireAll(try_all(&["a", "b"], "")));
-    match session.answer(op).await {
-        Response::TriedAll(tried) => {
-            assert_eq!((tried.acquired, tried.busy_name.as_str()), (false, "b"));
-        }
-        other => panic!("{other:?}"),
-    }
+    let tried = expect!(session.answer(op).await, Response::TriedAll);
+    assert_eq!((tried.acquired, tried.busy_name.as_str()), (false, "b"));
     let op = session.send(Request::AcquireAll(all(&["a", "b"], "", secs(60))));
-    match session.answer(op).await {
-        Response::WaitingForAll(waiting) => {
-            let left = std_duration(waiting.waiting.unwrap().holder_remaining_lease);
-            assert!((secs(59)..=secs(60)).contains(&left), "{left:?}");
-            assert_eq!(waiting.name, "b");
-        }
-        other => panic!("{other:?}"),
-    }
+    let waiting = expect!(session.answer(op).await, Response::WaitingForAll);
+    let left = std_duration(waiting.waiting.unwrap().holder_remaining_lease);
+    assert!((secs(59)..=secs(60)).contains(&left), "{left:?}");
+    assert_eq!(waiting.name, "b");
     session.send_as(op, Request::AcquireAll(all(&["c"], "", secs(60))));
     assert_eq!(session.expect_failed(op).await, "INVALID_OP_ID");
     session.send_as(op, Request::Cancel(pb::CancelOperation {}));
-    match session.end_of_all(op).await {
-        Response::NotGranted(ended) => assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled),
-        other => panic!("{other:?}"),
-    }
+    let ended = expect!(session.end_of_all(op).await, Response::NotGranted);
+    assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled);
     client.release("b", "y").await.unwrap();
     assert_eq!(names(&take(&mut session, &["a", "b"]).await), ["a", "b"]);
     let op = session.send(Request::ReleaseAll(back(&["a", "b", "c"], "")));
-    match session.answer(op).await {
-        Response::ReleasedAll(answer) => assert_eq!(told(answer), ["a=0", "b=0", "c lost"]),
-        other => panic!("{other:?}"),
-    }
+    let answer = expect!(session.answer(op).await, Response::ReleasedAll);
+    assert_eq!(told(answer), ["a=0", "b=0", "c lost"]);
     session.close().await.unwrap();
     world.expect_nothing_left(&["a", "b"]).await;
 }
@@ -59,12 +47,8 @@ async fn the_watchdog_renews_all_and_each_is_lost_on_its_own() {
     assert_eq!(lost.name, "b");
     assert_eq!(session.release("a").await.hold_count, 0);
     let op = session.send(Request::ReleaseAll(back(&words, "")));
-    match session.answer(op).await {
-        Response::ReleasedAll(answer) => {
-            assert_eq!(told(answer), ["a lost", "b lost", "c=0", "d=0"]);
-        }
-        other => panic!("{other:?}"),
-    }
+    let answer = expect!(session.answer(op).await, Response::ReleasedAll);
+    assert_eq!(told(answer), ["a lost", "b lost", "c=0", "d=0"]);
     session.close().await.unwrap();
     world.expect_nothing_left(&["a", "b", "c", "d"]).await;
 }
@@ -96,10 +80,8 @@ async fn a_broken_stream_keeps_all_to_be_resumed_elsewhere() {
     assert_eq!(names(&session.opened.grants), ["a", "b", "c"]);
     tokio::time::sleep(secs(100)).await;
     let op = session.send(Request::ReleaseAll(back(&["a", "b:write", "c:read"], "")));
-    match session.answer(op).await {
-        Response::ReleasedAll(answer) => assert_eq!(told(answer), ["a=0", "b=0", "c=0"]),
-        other => panic!("{other:?}"),
-    }
+    let answer = expect!(session.answer(op).await, Response::ReleasedAll);
+    assert_eq!(told(answer), ["a=0", "b=0", "c=0"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,10 +89,8 @@ async fn leases_of_their_own_run_out_together() {
     let (world, _client, mut session) = World::with_session().await;
     let request = try_all(&["a", "b"], "").lasting(secs(2));
     let op = session.send(Request::TryAcquireAll(request));
-    match session.answer(op).await {
-        Response::TriedAll(tried) => assert!(tried.acquired && !tried.grants[0].watched),
-        other => panic!("{other:?}"),
-    }
+    let tried = expect!(session.answer(op).await, Response::TriedAll);
+    assert!(tried.acquired && !tried.grants[0].watched);
     for name in ["a", "b"] {
         assert_eq!(session.expect_lost().await.grant.unwrap().name, name);
     }
@@ -137,10 +117,8 @@ async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
         assert_eq!(session.expect_failed(op).await, "OUTCOME_UNKNOWN");
         if !id.is_empty() {
             let op = session.send(Request::ReleaseAll(request));
-            match session.answer(op).await {
-                Response::ReleasedAll(answer) => assert_eq!(told(answer), ["a=0", "b=0"]),
-                other => panic!("{other:?}"),
-            }
+            let answer = expect!(session.answer(op).await, Response::ReleasedAll);
+            assert_eq!(told(answer), ["a=0", "b=0"]);
         }
         expect_free(&world, &["a", "b"]).await;
     }

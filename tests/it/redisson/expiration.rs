@@ -4,14 +4,13 @@ use lockkeeper_api::pb::LockMode::{self, Exclusive, Read, Write};
 
 use super::{
     parties::Program,
-    stories::{NAME, is_free},
+    stories::{self, NAME, is_free},
 };
-use crate::support::{World, secs};
+use crate::support::secs;
 
 /// What was held is gone, is told as such, and cannot be given back; what is taken then is renewed.
 async fn after_timeout(mode: LockMode) {
-    let world = World::new();
-    let mut program = Program::start(&world).await;
+    let (world, mut program) = Program::alone().await;
     let lock = program.lock(NAME, mode, "1");
     lock.lock().await;
     world.store.flush_all();
@@ -25,24 +24,8 @@ async fn after_timeout(mode: LockMode) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn write_lock_after_timeout() {
-    after_timeout(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn read_lock_after_timeout() {
-    after_timeout(Read).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_after_timeout() {
-    after_timeout(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn lock_reentrant_renew() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let (one, two) = (
         program.lock(NAME, Exclusive, "1"),
         program.lock(NAME, Exclusive, "2"),
@@ -54,4 +37,10 @@ async fn lock_reentrant_renew() {
     tokio::time::sleep(secs(300)).await;
     assert_eq!(two.hold_count().await, 1);
     assert_eq!(two.unlock().await, 0);
+}
+
+stories::tests! {
+    #[test] fn write_lock_after_timeout() = after_timeout(Write);
+    #[test] fn read_lock_after_timeout() = after_timeout(Read);
+    #[test] fn lock_after_timeout() = after_timeout(Exclusive);
 }

@@ -3,14 +3,13 @@
 use lockkeeper_api::pb::LockMode::Exclusive;
 
 use super::{parties::Program, stories::NAME};
-use crate::support::{World, secs};
+use crate::support::secs;
 
 /// Tokens are times here and not small numbers; but they grow all the same, however the lock is
 /// taken.
 #[tokio::test(start_paused = true)]
 async fn token_increase() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = program.lock(NAME, Exclusive, "1");
     let mut tokens = Vec::new();
     for way in 0..5 {

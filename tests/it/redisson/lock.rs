@@ -35,8 +35,7 @@ async fn subscriptions_per_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn single_pub_sub() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let threads = (0..4).map(|thread: usize| {
         let lock = program.lock(["a", "b"][thread % 2], Exclusive, &thread.to_string());
         async move {
@@ -50,8 +49,7 @@ async fn single_pub_sub() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_is_not_renewed_after_interrupted_try_lock() {
-    let world = World::new();
-    let (one, two) = (Program::start(&world).await, Program::start(&world).await);
+    let (world, one, two) = Program::pair().await;
     let (holder, waiter) = (
         one.lock(NAME, Exclusive, "1"),
         two.lock(NAME, Exclusive, "1"),
@@ -88,8 +86,7 @@ async fn redis_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn remain_time_to_live_2() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = program.lock(NAME, Exclusive, "1");
     for _ in 0..3 {
         lock.lock_with(secs(10)).await;
@@ -103,24 +100,8 @@ async fn remain_time_to_live_2() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn try_lock_wait() {
-    stories::try_lock_wait(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn force_unlock() {
-    stories::force_unlock(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn expire() {
-    stories::expire(Exclusive, Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn remain_time_to_live() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     let lock = program.lock(NAME, Exclusive, "1");
     lock.lock_with(secs(3600)).await;
     let remaining = lock.remaining().await.unwrap();
@@ -138,54 +119,8 @@ async fn remain_time_to_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn auto_expire() {
-    stories::auto_expire(Exclusive, Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn get_hold_count() {
-    stories::get_hold_count(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_held_by_current_thread_other_thread() {
-    stories::is_held_by_current_thread_other_thread(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_held_by_current_thread() {
-    stories::is_held_by_current_thread(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_locked_other_thread() {
-    stories::is_locked_other_thread(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_locked() {
-    stories::is_locked(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn unlock_fail() {
-    stories::unlock_fail(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_unlock() {
-    stories::lock_unlock(Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn reentrancy() {
-    stories::reentrancy(Exclusive, Exclusive).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn concurrency_try_lock_unlock() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     let deadlines = || world.coordinator(0).load().deadlines;
     let threads = (0..16).map(|thread| {
         let lock = program.lock(NAME, Exclusive, &thread.to_string());
@@ -201,17 +136,21 @@ async fn concurrency_try_lock_unlock() {
     assert_eq!(deadlines(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn concurrency_single_instance() {
-    stories::concurrency(Exclusive, 1, 15, 1).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn concurrency_loop_multi_instance() {
-    stories::concurrency(Exclusive, 16, 1, 20).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn concurrency_multi_instance() {
-    stories::concurrency(Exclusive, 100, 1, 1).await;
+stories::tests! {
+    #[test] fn try_lock_wait() = stories::try_lock_wait(Exclusive);
+    #[test] fn force_unlock() = stories::force_unlock(Exclusive);
+    #[test] fn expire() = stories::expire(Exclusive, Exclusive);
+    #[test] fn auto_expire() = stories::auto_expire(Exclusive, Exclusive);
+    #[test] fn get_hold_count() = stories::get_hold_count(Exclusive);
+    #[test] fn is_held_by_current_thread_other_thread() =
+        stories::is_held_by_current_thread_other_thread(Exclusive);
+    #[test] fn is_held_by_current_thread() = stories::is_held_by_current_thread(Exclusive);
+    #[test] fn is_locked_other_thread() = stories::is_locked_other_thread(Exclusive);
+    #[test] fn is_locked() = stories::is_locked(Exclusive);
+    #[test] fn unlock_fail() = stories::unlock_fail(Exclusive);
+    #[test] fn lock_unlock() = stories::lock_unlock(Exclusive);
+    #[test] fn reentrancy() = stories::reentrancy(Exclusive, Exclusive);
+    #[test] fn concurrency_single_instance() = stories::concurrency(Exclusive, 1, 15, 1);
+    #[test] fn concurrency_loop_multi_instance() = stories::concurrency(Exclusive, 16, 1, 20);
+    #[test] fn concurrency_multi_instance() = stories::concurrency(Exclusive, 100, 1, 1);
 }

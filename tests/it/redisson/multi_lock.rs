@@ -11,7 +11,7 @@ use lockkeeper_api::pb::{
 use tokio::time::Instant;
 
 use super::parties::{Lock, Program};
-use crate::support::{World, client::proto, millis, secs, several::spec_in};
+use crate::support::{client::proto, expect, millis, secs, several::spec_in};
 
 const NAMES: [&str; 3] = ["lock-1", "lock-2", "lock-3"];
 
@@ -81,8 +81,7 @@ impl<'a> MultiLock<'a> {
 
 #[tokio::test(start_paused = true)]
 async fn lock_unlock() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = MultiLock::of(&program, "1");
     assert!(lock.acquire(None, Some(secs(10))).await);
     assert_eq!(lock.hold_counts().await, [1, 1, 1]);
@@ -92,8 +91,7 @@ async fn lock_unlock() {
 
 #[tokio::test(start_paused = true)]
 async fn wait_and_lease_timeouts() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let threads = (0..10).map(|thread: u32| {
         let program = &program;
         async move {
@@ -107,8 +105,7 @@ async fn wait_and_lease_timeouts() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_threads() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let (one, two) = (MultiLock::of(&program, "1"), MultiLock::of(&program, "2"));
     assert!(one.acquire(None, None).await);
     let waiting = async {
@@ -128,8 +125,7 @@ async fn multi_threads() {
 /// `RedissonMultiLockTest.test`, on one store.
 #[tokio::test(start_paused = true)]
 async fn not_the_owner() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let (one, two) = (MultiLock::of(&program, "1"), MultiLock::of(&program, "2"));
     assert!(one.acquire(None, None).await);
     for _ in 0..2 {
@@ -142,8 +138,7 @@ async fn not_the_owner() {
 
 #[tokio::test(start_paused = true)]
 async fn reentrant_lock() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = MultiLock::of(&program, "1");
     assert!(lock.acquire(None, None).await && lock.try_lock().await);
     assert_eq!(lock.hold_counts().await, [2, 2, 2]);
@@ -156,8 +151,7 @@ async fn reentrant_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn renew_expiration() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = MultiLock::of(&program, "1");
     assert!(lock.acquire(None, None).await);
     for _ in 0..10 {
@@ -171,8 +165,7 @@ async fn renew_expiration() {
 
 #[tokio::test(start_paused = true)]
 async fn try_lock_wait() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let (one, two) = (MultiLock::of(&program, "1"), MultiLock::of(&program, "2"));
     assert!(one.acquire(None, Some(secs(2))).await);
     assert!(!two.acquire(Some(secs(1)), None).await);
@@ -185,8 +178,7 @@ async fn try_lock_wait() {
 /// What is lost is told of each lock by itself, and what is not lost stays.
 #[tokio::test(start_paused = true)]
 async fn force_unlock() {
-    let world = World::new();
-    let mut program = Program::start(&world).await;
+    let (world, mut program) = Program::alone().await;
     assert!(MultiLock::of(&program, "1").acquire(None, None).await);
     world.redis(&["DEL", NAMES[1]]);
     let lost = program.session.expect_lost().await;
@@ -201,9 +193,7 @@ async fn force_unlock() {
             owner: "1".to_owned(),
             ..Default::default()
         }));
-    let Response::ReleasedAll(released) = program.session.end(op_id).await else {
-        panic!("not released");
-    };
+    let released = expect!(program.session.end(op_id).await, Response::ReleasedAll);
     let held: Vec<bool> = released.locks.iter().map(|lock| lock.held).collect();
     assert_eq!(held, [true, false, true]);
 }

@@ -32,6 +32,27 @@ pub(super) struct Lock {
 // === impl Program ===
 
 impl Program {
+    /// A world of its own.
+    pub(super) async fn alone() -> (World, Self) {
+        let world = World::new();
+        let program = Self::start(&world).await;
+        (world, program)
+    }
+
+    /// The same with another one at the same coordinator.
+    pub(super) async fn pair() -> (World, Self, Self) {
+        let (world, one) = Self::alone().await;
+        let two = Self::start(&world).await;
+        (world, one, two)
+    }
+
+    /// The same with the other one at another coordinator.
+    pub(super) async fn apart() -> (World, Self, Self) {
+        let world = World::of(2);
+        let (one, two) = (Self::start(&world).await, Self::start_at(&world, 1).await);
+        (world, one, two)
+    }
+
     pub(super) async fn start(world: &World) -> Self {
         Self::start_at(world, 0).await
     }

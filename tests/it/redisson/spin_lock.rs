@@ -13,8 +13,7 @@ use crate::support::{World, millis, secs};
 
 /// A lock that is held, its holder, and a frame that asks for it.
 async fn asked(wait: Option<Duration>) -> (World, Program, Program, u64) {
-    let world = World::new();
-    let (holder, mut asking) = (Program::start(&world).await, Program::start(&world).await);
+    let (world, holder, mut asking) = Program::pair().await;
     holder.lock(NAME, Exclusive, "1").lock().await;
     let request = asking.lock(NAME, Exclusive, "1").request(wait, None);
     let op_id = asking.session.send(Request::Acquire(request));
@@ -64,8 +63,7 @@ async fn try_lock_async_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn try_lock_async_succeed() {
-    let world = World::new();
-    let mut program = Program::start(&world).await;
+    let (_world, mut program) = Program::alone().await;
     let request = program
         .lock(NAME, Exclusive, "1")
         .request(Some(Duration::ZERO), None);

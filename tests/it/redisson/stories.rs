@@ -15,14 +15,24 @@ use crate::support::{World, millis, secs};
 
 pub(super) const NAME: &str = "lock";
 
+/// Tests that are stories, one after the other.
+macro_rules! tests {
+    ($(#[test] fn $test:ident() = $($story:expr),+;)*) => {
+        $(#[tokio::test(start_paused = true)]
+        async fn $test() {
+            $($story.await;)+
+        })*
+    };
+}
+pub(super) use tests;
+
 /// What nobody holds has neither lease nor key.
 pub(super) fn is_free(world: &World) -> bool {
     world.redis(&["EXISTS", NAME]) == Value::Int(0)
 }
 
 pub(super) async fn try_lock_wait(mode: LockMode) {
-    let world = World::new();
-    let (one, two) = (Program::start(&world).await, Program::start(&world).await);
+    let (_world, one, two) = Program::pair().await;
     one.lock(NAME, mode, "1").lock().await;
     let begun = Instant::now();
     assert!(!two.lock(NAME, mode, "1").try_lock_for(secs(3)).await);
@@ -31,8 +41,7 @@ pub(super) async fn try_lock_wait(mode: LockMode) {
 }
 
 pub(super) async fn expire(mode: LockMode, other: LockMode) {
-    let world = World::new();
-    let (one, two) = (Program::start(&world).await, Program::start(&world).await);
+    let (_world, one, two) = Program::pair().await;
     let (holder, waiter) = (one.lock(NAME, mode, "1"), two.lock(NAME, other, "1"));
     holder.lock_with(secs(2)).await;
     let begun = Instant::now();
@@ -43,8 +52,7 @@ pub(super) async fn expire(mode: LockMode, other: LockMode) {
 }
 
 pub(super) async fn auto_expire(mode: LockMode, other: LockMode) {
-    let world = World::new();
-    let (one, two) = (Program::start(&world).await, Program::start(&world).await);
+    let (_world, one, two) = Program::pair().await;
     one.lock(NAME, mode, "1").lock().await;
     tokio::time::sleep(secs(40)).await;
     one.die();
@@ -55,8 +63,7 @@ pub(super) async fn auto_expire(mode: LockMode, other: LockMode) {
 
 /// Redisson's `forceUnlock` deletes the lock's key; so does this, as we have no such call.
 pub(super) async fn force_unlock(mode: LockMode) {
-    let world = World::new();
-    let (mut one, two) = (Program::start(&world).await, Program::start(&world).await);
+    let (world, mut one, two) = Program::pair().await;
     let (holder, other) = (one.lock(NAME, mode, "1"), two.lock(NAME, mode, "1"));
     holder.lock().await;
     world.redis(&["DEL", NAME]);
@@ -67,8 +74,7 @@ pub(super) async fn force_unlock(mode: LockMode) {
 }
 
 pub(super) async fn get_hold_count(mode: LockMode) {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = program.lock(NAME, mode, "1");
     assert_eq!(lock.hold_count().await, 0);
     lock.lock().await;
@@ -85,8 +91,7 @@ pub(super) async fn get_hold_count(mode: LockMode) {
 }
 
 pub(super) async fn is_held_by_current_thread(mode: LockMode) {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = program.lock(NAME, mode, "1");
     assert_eq!(lock.hold_count().await, 0);
     lock.lock().await;
@@ -98,8 +103,7 @@ pub(super) async fn is_held_by_current_thread(mode: LockMode) {
 /// Neither another thread of the same program, nor the thread of the same number in another
 /// program.
 pub(super) async fn is_held_by_current_thread_other_thread(mode: LockMode) {
-    let world = World::new();
-    let (one, two) = (Program::start(&world).await, Program::start(&world).await);
+    let (_world, one, two) = Program::pair().await;
     one.lock(NAME, mode, "1").lock().await;
     for other in [one.lock(NAME, mode, "2"), two.lock(NAME, mode, "1")] {
         assert_eq!(other.hold_count().await, 0);
@@ -109,8 +113,7 @@ pub(super) async fn is_held_by_current_thread_other_thread(mode: LockMode) {
 }
 
 pub(super) async fn is_locked(mode: LockMode) {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = program.lock(NAME, mode, "1");
     assert!(!lock.is_locked().await);
     lock.lock().await;
@@ -120,8 +123,7 @@ pub(super) async fn is_locked(mode: LockMode) {
 }
 
 pub(super) async fn is_locked_other_thread(mode: LockMode) {
-    let world = World::new();
-    let (one, two) = (Program::start(&world).await, Program::start(&world).await);
+    let (_world, one, two) = Program::pair().await;
     let lock = one.lock(NAME, mode, "1");
     lock.lock().await;
     for other in [one.lock(NAME, mode, "2"), two.lock(NAME, mode, "1")] {
@@ -132,8 +134,7 @@ pub(super) async fn is_locked_other_thread(mode: LockMode) {
 }
 
 pub(super) async fn unlock_fail(mode: LockMode) {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     program.lock(NAME, mode, "1").lock().await;
     let other = program.lock(NAME, mode, "2");
     assert_eq!(other.try_unlock().await, Err("NOT_OWNER".to_owned()));
@@ -143,8 +144,7 @@ pub(super) async fn unlock_fail(mode: LockMode) {
 }
 
 pub(super) async fn lock_unlock(mode: LockMode) {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     let lock = program.lock(NAME, mode, "1");
     for _ in 0..2 {
         lock.lock().await;
@@ -155,8 +155,7 @@ pub(super) async fn lock_unlock(mode: LockMode) {
 
 /// `other` is what another thread is refused.
 pub(super) async fn reentrancy(mode: LockMode, other: LockMode) {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let lock = program.lock(NAME, mode, "1");
     assert!(lock.try_lock().await && lock.clone().try_lock().await);
     assert_eq!(lock.unlock().await, 1);

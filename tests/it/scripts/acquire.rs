@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn acquire() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn acquire() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (

@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn acquire_repeated() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn acquire_repeated() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (
@@ -23,7 +20,8 @@ const ROWS: &[Row] = &[
          acquire x 300s request=r1 attempt=a2 => repeated 1 T1 100s
          acquire x 300s request=r1 attempt=a2 known=0 => repeated 1 T1 100s
          state
-          => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
+          => lock{x=1}/100s counter=T1/1000s
+          + record:r1{op=acquire owner=x attempt= answer=T1}/1300s",
     ),
     (
         "a repeat tells the holds of now",
@@ -39,7 +37,8 @@ const ROWS: &[Row] = &[
          acquire x 200s request=r1 attempt=a1 => granted 2 T1 200s
          acquire x 200s request=r1 attempt=a2 => repeated 2 T1 200s
          state
-          => lock{x=2}/200s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
+          => lock{x=2}/200s counter=T1/1000s
+          + record:r1{op=acquire owner=x attempt= answer=T1}/1400s",
     ),
     (
         "two requests are two holds",
@@ -132,12 +131,12 @@ const ROWS: &[Row] = &[
          acquire x 100s request=r1 => granted 1 T2 100s",
     ),
     (
-        "a record that only an undo will look for is not kept longer than the lease",
+        "a record that only an undo will look for is kept as long as the lease",
         "acquire x 100s request=r1 attempt=r1
          acquire x 900s request=r2 attempt=r2
          state => lock{x=2}/900s counter=T1/1000s
              + record:r1{op=acquire owner=x attempt=r1 answer=T1}/100s
-             + record:r2{op=acquire owner=x attempt=r2 answer=T1}/600s",
+             + record:r2{op=acquire owner=x attempt=r2 answer=T1}/900s",
     ),
     (
         "a repeat on a key that is no lock any more",
@@ -158,6 +157,7 @@ const ROWS: &[Row] = &[
          full
          acquire x 100s request=r1 attempt=a2 => repeated 1 T1 100s
          state
-          => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
+          => lock{x=1}/100s counter=T1/1000s
+          + record:r1{op=acquire owner=x attempt= answer=T1}/1300s",
     ),
 ];

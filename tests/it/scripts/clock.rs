@@ -11,7 +11,7 @@ use lockkeeper_store::{
     script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Renewal, Scripts, keys},
 };
 
-use crate::support::{millis, secs};
+use crate::support::{expect, millis, secs};
 
 const START_MICROS: i64 = 1_700_000_000_000_000;
 const START_TOKEN: u64 = 1_700_000_000_000_000;
@@ -37,10 +37,8 @@ fn hold(owner: &str) -> Hold<'_> {
 
 /// The time to live of the fencing counter, in ms.
 fn counter_lives_for(store: &EmbeddedStore) -> i64 {
-    match store.command(&[b"PTTL", &keys::counter("lock").to_bytes()]) {
-        Ok(Value::Int(left)) => left,
-        other => panic!("{other:?}"),
-    }
+    let left = store.command(&[b"PTTL", &keys::counter("lock").to_bytes()]);
+    expect!(left, Ok(Value::Int(left)) => left)
 }
 
 async fn token(scripts: &Scripts, owner: &str, lease: Duration) -> u64 {
@@ -57,13 +55,8 @@ async fn token_of(
         request_id,
         ..Attempt::new("a", 1)
     };
-    match scripts
-        .acquire(hold(owner), lease, &attempt, Refusal::Forgotten)
-        .await
-    {
-        Ok(Acquired::Granted { token, .. }) => token,
-        other => panic!("{other:?}"),
-    }
+    let acquired = scripts.acquire(hold(owner), lease, &attempt, Refusal::Forgotten);
+    expect!(acquired.await, Ok(Acquired::Granted { token, .. }) => token)
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,9 +163,10 @@ async fn a_hold_that_is_taken_back_in_the_last_millisecond_leaves_nothing_for_ev
     assert_eq!(store.command(&[b"EXISTS", b"lock"]), Ok(Value::Int(0)));
 }
 
-/// The record of an answer ends in time, and with it the memory of the request.
+/// The record of an answer ends in time, and with it the memory of the request. After a repeat it
+/// is kept for as long as the first attempt may be undone.
 #[tokio::test(start_paused = true)]
-async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
+async fn a_request_is_remembered_for_its_retention_and_after_a_repeat_for_longer() {
     let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
     let scripts = scripts(&store);
     let attempt = Attempt {
@@ -181,12 +175,14 @@ async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
     };
     let acquire = || scripts.acquire(hold("x"), secs(300), &attempt, Refusal::Forgotten);
     assert!(granted(&acquire().await, 1, false));
-    tokio::time::advance(secs(59)).await;
-    assert!(granted(&acquire().await, 1, true));
-    tokio::time::advance(secs(59)).await;
-    assert!(granted(&acquire().await, 1, true));
     tokio::time::advance(secs(61)).await;
     assert!(granted(&acquire().await, 2, false), "a new request");
+    tokio::time::advance(secs(59)).await;
+    assert!(granted(&acquire().await, 2, true));
+    let undone = || scripts.undo(hold("x"), &attempt);
+    tokio::time::advance(secs(61)).await;
+    assert_eq!(undone().await, Ok(false));
+    assert!(granted(&acquire().await, 2, true));
 }
 
 fn granted(outcome: &Result<Acquired, CallError>, holds: u32, again: bool) -> bool {

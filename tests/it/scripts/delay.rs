@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn lock_delay() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn lock_delay() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (

@@ -11,10 +11,7 @@ use super::{
 };
 use crate::support::{hosts::HOSTS, secs};
 
-#[tokio::test]
-async fn elections() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn elections() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (

@@ -6,7 +6,7 @@ use lockkeeper_store::{
 };
 
 use super::story::config;
-use crate::support::{hosts::TWINS, secs};
+use crate::support::{expect, hosts::TWINS, secs};
 
 #[tokio::test]
 async fn the_last_ends_of_each_identity_are_remembered() {
@@ -26,9 +26,7 @@ async fn the_last_ends_of_each_identity_are_remembered() {
         assert!(!has_ended("y", "1").await, "{host:?}");
         let key = keys::ended_sessions("x").to_bytes();
         let key = std::str::from_utf8(&key).unwrap();
-        let Value::Int(left) = store.command(&["PTTL", key]).await else {
-            panic!("no time to live")
-        };
+        let left = expect!(store.command(&["PTTL", key]).await, Value::Int);
         assert!((590_000..=600_000).contains(&left), "{host:?}: {left}");
         // One whose time is over, as if it stood there.
         store.command(&["ZADD", key, "1", "2"]).await;

@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn fair() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn fair() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (
@@ -233,6 +230,14 @@ const ROWS: &[Row] = &[
         "acquire x 100s mode=read
          acquire y 100s mode=fair => error WrongKind
          release y 100s mode=fair => error WrongKind",
+    ),
+    (
+        "a full store: the lock is given back also if a waiter of another program does not listen",
+        "acquire x 100s mode=fair
+         RPUSH queue b
+         ZADD deadlines 9000000000000 b
+         full
+         release x 100s mode=fair => done 0, now 0 100s",
     ),
     (
         "a full store gives no lock and no place, and takes them back",

@@ -3,7 +3,7 @@
 use lockkeeper_store::{host::Value, script::Scripts};
 
 use super::story::config;
-use crate::support::{hosts::TWINS, secs};
+use crate::support::{expect, hosts::TWINS, secs};
 
 const KEY: &str = "lockkeeper_coordinators:{app:fleet}";
 
@@ -27,9 +27,7 @@ async fn coordinators_know_each_other_until_they_leave_or_say_nothing_any_more()
         assert_eq!(others("a", Some("3")).await, "b=2", "{host:?}");
         assert_eq!(others("b", None).await, "a=3", "{host:?}");
         assert_eq!(others("a", Some("3")).await, "", "{host:?}: it has left");
-        let Value::Int(left) = store.command(&["PTTL", KEY]).await else {
-            panic!("no time to live")
-        };
+        let left = expect!(store.command(&["PTTL", KEY]).await, Value::Int);
         assert!((1..=15_000).contains(&left), "{host:?}: {left}");
         // Written long ago, by a server whose clock was ahead, or by another program.
         for odd in ["1 x", "99999999999999 x", "x"] {

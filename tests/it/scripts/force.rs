@@ -2,14 +2,9 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn force() {
-    check(FORCED).await;
-}
-
-#[tokio::test]
-async fn walk() {
-    check(WALKED).await;
+tests! {
+    #[tokio::test] fn force() = check(FORCED);
+    #[tokio::test] fn walk() = check(WALKED);
 }
 
 const FORCED: &[Row] = &[

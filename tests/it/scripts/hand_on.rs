@@ -2,14 +2,9 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn hand_on() {
-    check(ROWS).await;
-    check(SEEN).await;
-    check(FAIR).await;
-    check(WRITE).await;
-    check(READ).await;
-    check(RECORDED).await;
+tests! {
+    #[tokio::test] fn hand_on() =
+        check(ROWS), check(SEEN), check(FAIR), check(WRITE), check(READ), check(RECORDED);
 }
 
 const ROWS: &[Row] = &[
@@ -350,7 +345,7 @@ const READ: &[Row] = &[
          hand_on x y 200s mode=read serial=8 request=r1 attempt=a3 => nothing
          state
           => lock{mode=read x=1}/100s counter=T1/1000s readers{x}/100s x:1=8/100s
-          + record:r1{op=acquire owner=y:write attempt= answer=T1}/600s",
+          + record:r1{op=acquire owner=y:write attempt= answer=T1}/1400s",
     ),
     (
         "a counter that is none, and a store that is full: nothing changes",
@@ -412,7 +407,7 @@ const RECORDED: &[Row] = &[
          acquire x 100s mode=fair request=r1 attempt=a2 => repeated 1 T2 200s
          state
           => lock{x=1}/200s counter=T2/1000s
-          + record:r1{op=acquire owner=x attempt= answer=T2}/600s",
+          + record:r1{op=acquire owner=x attempt= answer=T2}/1400s",
     ),
     (
         "of a write lock",
@@ -423,6 +418,6 @@ const RECORDED: &[Row] = &[
          undo y mode=write request=r1 attempt=a1 => false
          state
           => lock{mode=write y:write=1}/200s counter=T2/1000s
-          + record:r1{op=acquire owner=y:write attempt= answer=T2}/600s",
+          + record:r1{op=acquire owner=y:write attempt= answer=T2}/1400s",
     ),
 ];

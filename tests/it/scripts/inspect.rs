@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn inspect() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn inspect() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (

@@ -2,10 +2,7 @@
 
 use super::{counter_story::check, story::Row};
 
-#[tokio::test]
-async fn latches_are_counted_down() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn latches_are_counted_down() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (
@@ -69,6 +66,19 @@ const ROWS: &[Row] = &[
          down 1 request=r3 => 0
          heard => 0
          down 1 request=r3 => 0",
+    ),
+    (
+        "one whose count another program has deleted may become something else",
+        "count 2
+         heard => 1
+         DEL n
+         down 1 => only 0
+         state => nothing
+         count 2
+         heard => 1
+         DEL n
+         delete => false
+         state => nothing",
     ),
     (
         "out of memory: counting down works",

@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn held_at_least() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn held_at_least() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (

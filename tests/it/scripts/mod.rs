@@ -1,6 +1,16 @@
 //! Every script of the catalogue, as tables that run on every host. (What the coordinator makes of
 //! them is in the other modules.)
 
+/// Tests that are tables, one after the other.
+macro_rules! tests {
+    ($(#[tokio::test] fn $test:ident() = $($table:expr),+;)*) => {
+        $(#[tokio::test]
+        async fn $test() {
+            $($table.await;)+
+        })*
+    };
+}
+
 mod counter_story;
 mod lock_story;
 mod lock_words;

@@ -122,12 +122,7 @@ fn given_back(member: &ReleasedMember) -> String {
     }
 }
 
-#[tokio::test]
-async fn multi() {
-    check(ACQUIRE).await;
-    check(RELEASE).await;
-    check(UNDO).await;
-}
+tests! { #[tokio::test] fn multi() = check(ACQUIRE), check(RELEASE), check(UNDO); }
 
 const ACQUIRE: &[Row] = &[
     (

@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn notes() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn notes() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (

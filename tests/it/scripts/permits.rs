@@ -2,24 +2,11 @@
 
 use super::{counter_story::check, story::Row};
 
-#[tokio::test]
-async fn permits_are_taken_and_given_back() {
-    check(TAKEN).await;
-}
-
-#[tokio::test]
-async fn leases_of_permits_end() {
-    check(LEASES).await;
-}
-
-#[tokio::test]
-async fn semaphores_are_made_and_resized() {
-    check(SIZES).await;
-}
-
-#[tokio::test]
-async fn acquires_of_permits_are_repeated_and_undone() {
-    check(REPEATS).await;
+tests! {
+    #[tokio::test] fn permits_are_taken_and_given_back() = check(TAKEN);
+    #[tokio::test] fn leases_of_permits_end() = check(LEASES);
+    #[tokio::test] fn semaphores_are_made_and_resized() = check(SIZES);
+    #[tokio::test] fn acquires_of_permits_are_repeated_and_undone() = check(REPEATS);
 }
 
 const TAKEN: &[Row] = &[
@@ -278,6 +265,14 @@ const SIZES: &[Row] = &[
          give x a => given 1, left 0
          state => kind=semaphore/1000s",
     ),
+    (
+        "one whose counter is gone may become something else, if none of its permits is taken",
+        "set 3
+         heard => 3
+         DEL n
+         take y 100s b => no semaphore
+         state => nothing",
+    ),
 ];
 
 const REPEATS: &[Row] = &[
@@ -293,6 +288,16 @@ const REPEATS: &[Row] = &[
          undo a,b request=r1 attempt=1 => false
          undo c,d request=r1 attempt=2 => false
          holders => 1 of 3 'x'=2/100s",
+    ),
+    (
+        "a record that ended before the lease: the permits are known by their ids",
+        "set 3
+         heard => 3
+         take x 100s a,b request=r1 attempt=1 => granted a,b 100s left 1
+         DEL record:r1
+         undo a,b request=r1 attempt=1 => true
+         heard => 3
+         undo a,b request=r1 attempt=1 => false",
     ),
     (
         "the id of another request",

@@ -73,14 +73,9 @@ async fn numbers_of_other_programs_are_left_alone() {
     }
 }
 
-#[tokio::test]
-async fn permits_of_redisson_clients_count() {
-    check(FOREIGN).await;
-}
-
-#[tokio::test]
-async fn what_is_no_semaphore_stays_as_it_is() {
-    check(KINDS).await;
+tests! {
+    #[tokio::test] fn permits_of_redisson_clients_count() = check(FOREIGN);
+    #[tokio::test] fn what_is_no_semaphore_stays_as_it_is() = check(KINDS);
 }
 
 const FOREIGN: &[Row] = &[

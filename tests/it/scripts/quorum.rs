@@ -12,7 +12,7 @@ use lockkeeper_store::{
 };
 
 use super::story::config;
-use crate::support::{Faults, FaultyHost, World, secs};
+use crate::support::{Faults, FaultyHost, World, expect, secs};
 
 /// A quorum, its stores one by one, and the faults of each.
 pub(super) struct Quorum {
@@ -95,6 +95,7 @@ fn moved() -> Moved {
     Moved {
         session: "s".to_owned(),
         generation: 1,
+        from: String::new(),
     }
 }
 
@@ -316,9 +317,7 @@ async fn most_of_the_stores_tell_how_a_lock_is_held_and_how_long() {
         endless.map(persist);
         let seen = stores.scripts.inspect("a", 10).await.unwrap();
         assert_eq!(seen.mode, Some(Mode::Exclusive));
-        let [holder] = &seen.holders[..] else {
-            panic!("{seen:?}");
-        };
+        let holder = expect!(&seen.holders[..], [holder] => holder);
         assert_eq!((&*holder.owner, holder.hold_count), (&b"x"[..], 1));
         let left = (endless != Some(1)).then_some(secs(60));
         assert_eq!(seen.remaining, left, "without a time to live: {endless:?}");
@@ -385,8 +384,6 @@ async fn answers_of_a_majority_that_do_not_agree_are_told_apart_from_too_few() {
     let acquired = stores
         .scripts
         .acquire(EXCLUSIVE, secs(60), &own, Refusal::Forgotten);
-    match acquired.await {
-        Err(CallError::Unavailable(why)) => assert_eq!(why, "no 3 of 5 stores agree"),
-        other => panic!("{other:?}"),
-    }
+    let why = expect!(acquired.await.unwrap_err(), CallError::Unavailable);
+    assert_eq!(why, "no 3 of 5 stores agree");
 }

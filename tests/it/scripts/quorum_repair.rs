@@ -7,7 +7,7 @@ use lockkeeper_store::{
 use tokio::time::Instant;
 
 use super::quorum::{EXCLUSIVE, Quorum, attempt, renewal, takes};
-use crate::support::{eventually, millis, secs};
+use crate::support::{eventually, expect, millis, secs};
 
 /// What one store has missed is made up for when it answers again.
 #[tokio::test(start_paused = true)]
@@ -58,9 +58,7 @@ async fn a_release_is_sent_until_the_lease_is_over() {
     let acquired = stores
         .scripts
         .acquire(EXCLUSIVE, lease, &first, Refusal::Forgotten);
-    let Acquired::Granted { serial, .. } = acquired.await.unwrap() else {
-        panic!("it is held");
-    };
+    let serial = expect!(acquired.await.unwrap(), Acquired::Granted { serial, .. } => serial);
     stores.faults[2].set_unavailable(true);
     let released = stores.scripts.release(EXCLUSIVE, Some(serial), lease, None);
     released.await.unwrap();
@@ -127,9 +125,7 @@ async fn who_has_no_majority_gives_back_what_it_got() {
     let tried = stores
         .scripts
         .acquire(EXCLUSIVE, secs(60), &other, Refusal::Forgotten);
-    let Acquired::Busy { remaining, .. } = tried.await.unwrap() else {
-        panic!("it has a majority");
-    };
+    let remaining = expect!(tried.await.unwrap(), Acquired::Busy { remaining, .. } => remaining);
     assert_eq!(remaining, Some(secs(60)));
     assert_eq!(stores.with(b"a"), 2);
     tokio::time::sleep(secs(1)).await;
@@ -297,12 +293,9 @@ async fn a_server_that_is_two_stores_has_one_vote() {
     takes(&stores.scripts, EXCLUSIVE).await;
     assert_eq!(stores.with(b"a"), 2);
     stores.faults[1].set_unavailable(true);
-    match stores.scripts.inspect("a", 1).await {
-        Err(CallError::Unavailable(why)) => {
-            assert!(why.starts_with("1 of 3 stores answered"), "{why}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let refused = stores.scripts.inspect("a", 1).await.unwrap_err();
+    let why = expect!(refused, CallError::Unavailable);
+    assert!(why.starts_with("1 of 3 stores answered"), "{why}");
 }
 
 #[tokio::test(start_paused = true)]

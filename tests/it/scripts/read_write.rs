@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn read_write() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn read_write() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (
@@ -271,6 +268,31 @@ const ROWS: &[Row] = &[
          acquire y 100s mode=read => error WrongKind
          acquire y 100s mode=write => error WrongKind
          renew y@lock:100s:read => Expired",
+    ),
+    (
+        "a reader of another program is not cut off if readers of ours are listed that are gone",
+        "acquire z 100s mode=read
+         DEL lock
+         HSET lock mode read y 1
+         PEXPIRE lock 600000
+         SET y:1 1 PX 600000
+         acquire x 100s mode=read
+         acquire a 100s mode=read
+         release a 100s mode=read => done 0, now 0 0s
+         state
+          => lock{mode=read y=1 x=1}/600s readers{z=x}/100s x:1=1/100s y:1=1/600s and 1 other keys
+         release x 100s mode=read => done 0, now 0 0s
+         state => lock{mode=read y=1}/600s y:1=1/600s and 1 other keys",
+    ),
+    (
+        "a full store: a hold that has more than is asked for does not stop the others",
+        "acquire x 300s mode=read fresh=7
+         acquire y 100s mode=read fresh=8 on=lock2
+         full
+         renew x@lock:100s:read y@lock2:200s:read => 1 0 300s, 1 0 200s
+         state
+          => lock{mode=read x=1}/300s lock2{mode=read y=1}/200s readers{x}/300s x:1=7/300s
+          + and 2 other keys",
     ),
     (
         "a full store gives nothing and takes everything back",

@@ -8,10 +8,7 @@ use lockkeeper_store::{
 use super::{lock_story::check, story::Row};
 use crate::support::hosts::HOSTS;
 
-#[tokio::test]
-async fn release() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn release() = check(ROWS); }
 
 /// A cluster may refuse to publish, and does so with an error.
 #[tokio::test]
@@ -21,13 +18,9 @@ async fn a_publish_that_is_refused_changes_nothing() {
         let (client, _wakes) = store.connect();
         store.command(&["HSET", "lock", "x", "1"]).await;
         store.command(&["PEXPIRE", "lock", "100000"]).await;
-        let keys = words![
-            keys::lock("lock"),
-            keys::counter("lock"),
-            keys::channel("lock"),
-        ];
-        let releases = ["x", "100000", "600000", "nonsense", "0", ""];
-        let undoes = ["x", "a", "0", "nonsense", "0", ""];
+        let keys = words![keys::lock("lock"), keys::counter("lock")];
+        let releases = ["x", "100000", "600000", "channel", "nonsense", "0", ""];
+        let undoes = ["x", "a", "0", "nonsense", "0", "", "channel"];
         for (script, args) in [
             (&catalog::LOCK_RELEASE, releases),
             (&catalog::LOCK_UNDO, undoes),

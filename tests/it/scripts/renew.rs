@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn renew() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn renew() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (

@@ -15,6 +15,7 @@ use super::story::config;
 use crate::{
     redis_server::RedisServer,
     support::{
+        expect,
         hosts::{Store, connect_to},
         secs,
     },
@@ -79,14 +80,10 @@ async fn without_any_one_right_nothing_is_left_without_a_time_to_live() {
 
 /// The keys without a time to live that should have one.
 async fn endless(store: &Store) -> Vec<String> {
-    let Value::Array(keys) = store.command(&["KEYS", "*"]).await else {
-        panic!("keys are a list")
-    };
+    let keys = expect!(store.command(&["KEYS", "*"]).await, Value::Array);
     let mut endless = Vec::new();
     for key in keys {
-        let Value::Bytes(key) = key else {
-            panic!("{key:?}")
-        };
+        let key = expect!(key, Value::Bytes);
         let key = String::from_utf8_lossy(&key).into_owned();
         if store.command(&["PTTL", &key]).await == Value::Int(-1) {
             endless.push(key);

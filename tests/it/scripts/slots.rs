@@ -11,10 +11,14 @@ use lockkeeper_store::{
     },
 };
 
+use super::story::config;
 use crate::{
-    cluster::{SLOTS, add_slots},
+    cluster::{Cluster, SLOTS, add_slots},
     redis_server::{RedisServer, eventually},
-    support::{hosts::Store, secs},
+    support::{
+        hosts::{Store, connect_to},
+        secs,
+    },
 };
 
 const REQUEST_IDS: [&str; 3] = ["r1", "}{", "{r}"];
@@ -137,6 +141,47 @@ async fn every_script_runs_on_a_cluster() {
         matches!(&torn, Err(CallError::Refused(why)) if why.starts_with("CROSSSLOT")),
         "{torn:?}"
     );
+}
+
+/// Channels and the beginnings of keys are no keys, or a cluster would look for them in vain.
+#[tokio::test]
+async fn while_a_slot_moves_holds_are_renewed_and_given_back() {
+    const NAME: &str = "moved";
+    const HOLDS: [Hold<'_>; 3] = [
+        Hold::new("{moved}1", Mode::Exclusive, "o"),
+        Hold::new("{moved}2", Mode::Write, "o"),
+        Hold::new("{moved}3", Mode::Read, "o"),
+    ];
+    let store = Cluster::start_without_replicas().await;
+    let (client, _wakes) = connect_to(store.url());
+    let scripts = Scripts::new(client, config());
+    let mut serials = Vec::new();
+    for hold in HOLDS {
+        let attempt = Attempt::new("a", 7);
+        let taken = scripts.acquire(hold, secs(60), &attempt, Refusal::Forgotten);
+        match taken.await.unwrap() {
+            Acquired::Granted { serial, .. } => serials.push(serial),
+            Acquired::Busy { .. } => panic!("{} is free", hold.name),
+        }
+    }
+    let slot = store.slot(NAME).await;
+    let from = store.master_of_slot(slot).await.unwrap();
+    let to = store.other_master(from).await;
+    store.begin_migration(slot, to).await;
+    let renewals = HOLDS.map(|hold| Renewal {
+        name: hold.name.into(),
+        mode: hold.mode,
+        owner: hold.owner.into(),
+        lease: secs(100),
+        noted: false,
+    });
+    let extended = scripts.extend(&renewals).await.complete();
+    assert!(extended.unwrap().iter().all(Result::is_ok));
+    for (hold, serial) in HOLDS.into_iter().zip(serials).take(2) {
+        let released = scripts.release(hold, Some(serial), secs(60), None).await;
+        let is_free = matches!(released, Ok(Released::Done { hold_count: 0, .. }));
+        assert!(is_free, "{hold:?}: {released:?}");
+    }
 }
 
 /// The same for semaphores and latches.

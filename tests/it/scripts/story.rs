@@ -18,7 +18,10 @@ use lockkeeper_store::{
 use tokio::sync::mpsc;
 
 use super::mask::seconds;
-use crate::support::hosts::{HOSTS, Host, Store};
+use crate::support::{
+    expect,
+    hosts::{HOSTS, Host, Store},
+};
 
 /// A heading and its story.
 pub(crate) type Row = (&'static str, &'static str);
@@ -179,9 +182,7 @@ impl Stage {
     async fn state<T: Teller>(&self, teller: &mut T) -> String {
         let mut shown = Vec::new();
         for (name, key) in teller.keys(&self.requests) {
-            let Value::Bytes(kind) = self.ask(&[b"TYPE", &key]).await else {
-                panic!("a type is a text")
-            };
+            let kind = expect!(self.ask(&[b"TYPE", &key]).await, Value::Bytes);
             let held = match &kind[..] {
                 b"none" => continue,
                 b"string" => format!("={}", teller.shown(&self.ask(&[b"GET", &key]).await)),

@@ -2,10 +2,7 @@
 
 use super::{lock_story::check, story::Row};
 
-#[tokio::test]
-async fn undo() {
-    check(ROWS).await;
-}
+tests! { #[tokio::test] fn undo() = check(ROWS); }
 
 const ROWS: &[Row] = &[
     (
@@ -60,6 +57,46 @@ const ROWS: &[Row] = &[
          acquire x 100s
          undo x request=r1 attempt=a1 => false
          state => lock{x=1}/100s counter=T1/1000s",
+    ),
+    (
+        "a record that ended before the grant: the attempt began the grant, as its serial says",
+        "acquire x 100s request=r1 attempt=a1 => granted 1 T1 100s
+         DEL record:r1
+         undo x request=r1 attempt=a1 known=0 => false
+         undo x request=r1 attempt=a1 serial=T1 => false
+         acquire x 100s
+         undo x request=r1 attempt=a1 known=0 serial=T1 => true
+         state => lock{x=1}/100s counter=T1/1000s
+         undo x request=r1 attempt=a1 known=0 serial=T1 => true
+         heard => 0
+         undo x request=r1 attempt=a1 known=0 serial=T1 => false
+         acquire x 100s => granted 1 T2 100s
+         undo x request=r1 attempt=a1 known=0 serial=T1 => false
+         state => lock{x=1}/100s counter=T2/1000s",
+    ),
+    (
+        "the same of a fair lock, of a writer and of a reader",
+        "acquire x 100s mode=fair request=r1 => granted 1 T1 100s
+         DEL record:r1
+         undo x mode=fair request=r1 known=0 serial=T1 => true
+         acquire x 100s mode=write request=r1 => granted 1 T2 100s
+         DEL record:r1
+         undo x mode=write request=r1 known=0 serial=T2 => true
+         heard => 1
+         acquire x 100s mode=read request=r1 fresh=7
+         DEL record:r1
+         undo x mode=read request=r1 known=0 serial=8 => false
+         undo x mode=read request=r1 known=0 serial=7 => true
+         heard => 0
+         state => counter=T2/1000s",
+    ),
+    (
+        "a record that ended before the grant: of one hold of several nothing tells whose it is",
+        "acquire x 300s => granted 1 T1 300s
+         acquire x 100s request=r1 attempt=a1
+         DEL record:r1
+         undo x request=r1 attempt=a1 known=1 serial=T1 => false
+         state => lock{x=2}/300s counter=T1/1000s",
     ),
     (
         "by record: it was released already",

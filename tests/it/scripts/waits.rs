@@ -6,7 +6,7 @@ use lockkeeper_store::{
 };
 
 use super::story::config;
-use crate::support::{hosts::TWINS, secs};
+use crate::support::{expect, hosts::TWINS, secs};
 
 #[tokio::test]
 async fn waits_are_shared_for_a_while_and_taken_back() {
@@ -25,9 +25,7 @@ async fn waits_are_shared_for_a_while_and_taken_back() {
         assert!(shared.age < secs(1), "{host:?}: {shared:?}");
         let key = keys::waits(of.0, of.1);
         assert_eq!(key, "lockkeeper_waits:{app:0123456789abcdef}");
-        let Value::Int(left) = store.command(&["PTTL", &key]).await else {
-            panic!("no time to live")
-        };
+        let left = expect!(store.command(&["PTTL", &key]).await, Value::Int);
         assert!((1..=3000).contains(&left), "{host:?}: {left}");
         // Written by a server whose clock is ahead, or by another program.
         for odd in ["99999999999999 {}", "x"] {

@@ -12,6 +12,7 @@ use lockkeeper_store::{
     },
     script::catalog,
 };
+use lockkeeper_testkit::expect;
 
 use crate::{
     cluster::{Cluster, MASTERS},
@@ -150,10 +151,8 @@ impl Store {
             Self::Embedded(store) => store.key_count(),
             Self::Redis { .. } | Self::Cluster(_) => {
                 let counts = self.everywhere(&["DBSIZE"]).await.into_iter();
-                let counts = counts.map(|count| match count {
-                    Value::Int(count) => usize::try_from(count).unwrap(),
-                    other => panic!("{other:?}"),
-                });
+                let counts =
+                    counts.map(|count| usize::try_from(expect!(count, Value::Int)).unwrap());
                 counts.sum()
             }
         }
@@ -181,12 +180,10 @@ impl Store {
 
     /// What the store's clock shows, in microseconds.
     pub(crate) async fn now_micros(&self) -> i64 {
-        let Value::Array(parts) = self.command(&["TIME"]).await else {
-            panic!("a time has parts")
-        };
-        let part = |part: &Value| match part {
-            Value::Bytes(digits) => str::from_utf8(digits).unwrap().parse::<i64>().unwrap(),
-            other => panic!("{other:?}"),
+        let parts = expect!(self.command(&["TIME"]).await, Value::Array);
+        let part = |part: &Value| {
+            let digits = str::from_utf8(expect!(part, Value::Bytes)).unwrap();
+            digits.parse::<i64>().unwrap()
         };
         part(&parts[0]) * 1_000_000 + part(&parts[1])
     }

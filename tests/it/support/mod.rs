@@ -12,7 +12,7 @@ mod world;
 pub(crate) use faults::{Faults, FaultyHost};
 pub(crate) use lockkeeper_testkit::{
     client::{self, reason},
-    counters, modes, several,
+    counters, expect, modes, several,
     time::{millis, secs},
 };
 pub(crate) use network::Network;

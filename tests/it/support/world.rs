@@ -1,6 +1,6 @@
 //! One store, some coordinators, and connections to them that can be cut.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{cell::Cell, io, sync::Arc, time::Duration};
 
 use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
@@ -132,16 +132,45 @@ impl World {
 
     /// Several coordinators on one store.
     pub(crate) fn of(coordinators: usize) -> Self {
+        Self::over(coordinators, 1)
+    }
+
+    /// Coordinators on so many stores.
+    pub(crate) fn over(coordinators: usize, stores: usize) -> Self {
         Self::with(&Options {
             coordinators,
+            stores,
             ..Options::default()
         })
     }
 
     /// One coordinator whose calls can fail.
     pub(crate) fn faulty() -> (Faults, Self) {
+        Self::faulty_with(&Options::default())
+    }
+
+    /// Coordinators whose calls can fail, all at once.
+    pub(crate) fn faulty_with(options: &Options) -> (Faults, Self) {
         let (faults, connect) = FaultyHost::connector();
-        let world = Self::on(&Options::default(), Self::store(), connect);
+        let world = Self::on(options, Self::store(), connect);
+        (faults, world)
+    }
+
+    /// A coordinator that lives, and one that can be cut off from the store.
+    pub(crate) fn one_mortal() -> (Faults, Self) {
+        let (faults, mortal) = FaultyHost::connector();
+        let lives = Cell::new(true);
+        let options = Options {
+            coordinators: 2,
+            ..Options::default()
+        };
+        let world = Self::on(&options, Self::store(), |store| {
+            if lives.replace(false) {
+                store.connect()
+            } else {
+                mortal(store)
+            }
+        });
         (faults, world)
     }
 

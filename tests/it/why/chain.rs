@@ -11,7 +11,7 @@ use crate::{
     support::{
         Options, World,
         client::{acquire_request, expect_status, std_duration},
-        secs,
+        expect, secs,
     },
 };
 
@@ -39,15 +39,11 @@ async fn the_chain_goes_over_coordinators_and_says_who_why_and_since_when() {
     let [build, deploy] = answer.locks.as_slice() else {
         panic!("{answer:?}")
     };
-    let [held] = build.holders.as_slice() else {
-        panic!("{build:?}")
-    };
+    let held = expect!(build.holders.as_slice(), [held] => held);
     let shown = held.holder.as_ref().unwrap();
     assert_eq!((shown.client_name.as_str(), &*shown.owner), ("ci-7", JOB));
     assert_eq!(shown.note.as_ref(), Some(&note));
-    let [wait] = held.waits.as_slice() else {
-        panic!("{held:?}")
-    };
+    let wait = expect!(held.waits.as_slice(), [wait] => wait);
     assert_eq!((wait.name.as_str(), wait.is_holder), ("deploy", true));
     let waiting_for = std_duration(wait.waiting_for);
     assert!(waiting_for >= secs(5) && waiting_for < secs(6), "{wait:?}");
@@ -108,16 +104,10 @@ async fn names_that_the_caller_may_not_describe_are_hidden() {
     second.send_acquire("team-b/x", JOB);
     tokio::time::sleep(secs(2)).await;
     let answer = explain(&mut world.client_as(0, "bob").await, "team-b/x").await;
-    let [lock] = answer.locks.as_slice() else {
-        panic!("{answer:?}")
-    };
-    let [wait] = lock.holders[0].waits.as_slice() else {
-        panic!("{lock:?}")
-    };
+    let lock = expect!(answer.locks.as_slice(), [lock] => lock);
+    let wait = expect!(lock.holders[0].waits.as_slice(), [wait] => wait);
     assert!(wait.is_hidden && wait.name.is_empty());
-    let [deadlock] = answer.deadlocks.as_slice() else {
-        panic!("{answer:?}")
-    };
+    let deadlock = expect!(answer.deadlocks.as_slice(), [deadlock] => deadlock);
     let names = deadlock.waits.iter().map(|wait| wait.name.as_str());
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();

@@ -7,7 +7,7 @@ use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use super::{JOB, deadlocks_until, explain, holder, ring, watch};
-use crate::support::{Options, World, client::acquire_request, secs};
+use crate::support::{World, client::acquire_request, expect, secs};
 
 /// From the last wait to its name.
 const NAMED_WITHIN: Duration = Duration::from_secs(2);
@@ -29,9 +29,7 @@ async fn a_cycle_over_two_coordinators_is_named_by_both_within_two_seconds() {
         for node in 0..2 {
             let mut client = world.client(node).await;
             let answer = explain(&mut client, "lock0").await;
-            let [deadlock] = answer.deadlocks.as_slice() else {
-                panic!("{answer:?}")
-            };
+            let deadlock = expect!(answer.deadlocks.as_slice(), [deadlock] => deadlock);
             assert!(!deadlock.is_possible && !answer.truncated);
             assert_eq!(deadlock.waits.len(), count);
             let clients = deadlock.waits.iter().map(|wait| wait.client_name.as_str());
@@ -92,11 +90,7 @@ async fn a_deadlock_through_a_writer_several_locks_and_an_owner_without_a_sessio
 
 #[tokio::test(start_paused = true)]
 async fn a_deadlock_is_named_on_a_quorum() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        stores: 3,
-        ..Options::default()
-    });
+    let world = World::over(2, 3);
     let mut watcher = watch(&world, 0);
     let _sessions = ring(&world, 2, 2).await;
     let until = Instant::now() + NAMED_WITHIN;

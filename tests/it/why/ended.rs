@@ -6,7 +6,7 @@ use lockkeeper_api::pb::{
 use tokio::time::Instant;
 
 use super::{JOB, holder};
-use crate::support::{World, client::acquire_request, millis, secs};
+use crate::support::{World, client::acquire_request, expect, millis, secs};
 
 fn wait(name: &str, end_on_deadlock: bool) -> Request {
     Request::Acquire(pb::AcquireRequest {
@@ -76,9 +76,7 @@ async fn several_locks_that_asked_are_ended_too_and_the_other_goes_on() {
             end => break end,
         }
     };
-    let Response::NotGranted(end) = end else {
-        panic!("{end:?}")
-    };
+    let end = expect!(end, Response::NotGranted);
     assert_eq!(end.reason(), NotGrantedReason::Deadlock);
     let release = pb::ReleaseRequest {
         name: "a".to_owned(),

@@ -4,12 +4,15 @@ use lockkeeper_api::pb::{self, LockMode, LostReason, session_response::Response}
 use lockkeeper_testkit::prelude::*;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 use super::world::{LEASE, World};
 use crate::{
     client::{Client, acquire_request, reason, std_duration, try_request},
     redis_server::eventually,
-    steps::{open_with_lease, secs, sessionless_wait, timed_wait, until_waiting},
+    steps::{open_with_lease, secs, sessionless_wait, timed_wait, until_waiting, wait_for},
 };
 
 pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_it_is_sent(
@@ -49,12 +52,22 @@ pub(super) async fn a_coordinator_that_drains_hands_its_sessions_on_and_keeps_th
     let mut holder = at_it.open().await;
     let held = holder.acquire(NAME).await;
     let mut waiting = at_it.waits(acquire_request(NAME, "w")).await;
+    let (mut in_session, op_id) = wait_for(&mut at_it, NAME).await;
+    let mut health = HealthClient::new(at_it.channel());
+    let health = health.watch(HealthCheckRequest::default()).await.unwrap();
+    let mut health = health.into_inner();
+    let mut healthy = async || health.message().await.unwrap().unwrap().status();
+    assert_eq!(healthy().await, ServingStatus::Serving);
+    let asked = Instant::now();
     stopping.signal(Signal::SIGTERM);
     let ended = waiting.end().await.unwrap_err();
     assert_eq!(reason(&ended), "DRAINING");
+    assert_eq!(in_session.expect_failed(op_id).await, "DRAINING");
+    assert_eq!(healthy().await, ServingStatus::NotServing);
     assert!(matches!(holder.notice().await, Response::GoingAway(_)));
     assert_eq!(reason(&holder.read_to_end().await.unwrap_err()), "DRAINING");
     assert_eq!(stopping.exit().await.code(), Some(0));
+    assert!(asked.elapsed() < secs(8), "less than the time of grace");
     if !world.kind().is_shared() {
         // What was kept in it ended with it.
         return;

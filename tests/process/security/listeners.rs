@@ -1,6 +1,6 @@
 //! Where a coordinator listens, what it refuses to, and who gets no further than a connection.
 
-use std::{os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
+use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use lockkeeper_api::pb::ListSessionsRequest;
 use lockkeeper_client::Client;
@@ -9,37 +9,20 @@ use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    process::Command,
     time::Instant,
 };
 use tonic::transport::Endpoint;
 
 use super::{PATIENCE, try_acquire};
-use crate::coordinator::{Coordinator, Settings};
-
-/// What `serve` says when it does not start, and its exit code.
-async fn refused(arguments: &[&str]) -> (Option<i32>, String) {
-    let child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-        .arg("serve")
-        .args(arguments)
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
-    let output = output.expect("it has started").unwrap();
-    (
-        output.status.code(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
-}
+use crate::{
+    coordinator::{Coordinator, Settings},
+    steps::refusal_to_start,
+};
 
 #[tokio::test]
 async fn an_address_that_others_can_reach_is_refused_by_the_names_of_the_keys() {
-    let (code, said) = refused(&["--listen", "0.0.0.0:0"]).await;
+    let reachable = ("server.listen", "0.0.0.0:0");
+    let (code, said) = refusal_to_start(&[reachable]).await;
     assert_eq!(code, Some(78), "{said}");
     for key in [
         "server.listen",
@@ -53,14 +36,14 @@ async fn an_address_that_others_can_reach_is_refused_by_the_names_of_the_keys() 
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("tokens");
     std::fs::write(&file, "ci 0123456789abcdef\n").unwrap();
-    let tokens = format!("auth.token_file={}", file.display());
-    let (code, said) = refused(&["--listen", "0.0.0.0:0", "--set", &tokens]).await;
+    let tokens = ("auth.token_file", file.to_str().unwrap());
+    let (code, said) = refusal_to_start(&[reachable, tokens]).await;
     assert_eq!(code, Some(78), "{said}");
     assert!(
         said.contains("plain text") && said.contains("auth.allow_plaintext"),
         "{said}"
     );
-    let (code, said) = refused(&["--set", "auth.token_file=/nowhere/tokens"]).await;
+    let (code, said) = refusal_to_start(&[("auth.token_file", "/nowhere/tokens")]).await;
     assert_eq!(code, Some(78), "{said}");
     assert!(
         said.contains("auth") && said.contains("/nowhere/tokens"),

@@ -185,6 +185,8 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::NotOwner(_) => Told::NotOwner,
         Error::SessionNotFound => Told::Refused("session not found"),
         Error::SessionDetached => Told::Refused("session detached"),
+        Error::SessionSuperseded => Told::Refused("session superseded"),
+        Error::SessionEndedByForce(_) => Told::Refused("session ended by force"),
         Error::Draining => Told::Refused("draining"),
         Error::Store(CallError::RequestOver) => Told::Refused("request over"),
         Error::Store(CallError::SelfDeadlock) => Told::Refused(SELF_DEADLOCK),

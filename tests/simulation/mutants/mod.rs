@@ -1,28 +1,20 @@
 //! Breakages on purpose: each is a script with a hole, or a store that does not do what it says.
 //! The simulation has to notice every one of them.
 
-mod counter_holes;
-mod election_holes;
-mod holes;
+mod lock_holes;
 mod native_holes;
-mod negotiation_holes;
-mod plain_holes;
-mod preemption_holes;
-mod refusal_holes;
+mod story_holes;
 
 use std::sync::LazyLock;
 
-use counter_holes::{LATCH_HOLES, PERMIT_HOLES};
-use election_holes::ELECTION_HOLES;
-use holes::HOLES;
+use lock_holes::LOCK_HOLES;
 use lockkeeper_store::host::Script;
 #[cfg(test)]
 use lockkeeper_store::script::catalog;
 pub(crate) use native_holes::{NativeHole, Owed};
-use negotiation_holes::NEGOTIATION_HOLES;
-use plain_holes::PLAIN_HOLES;
-use preemption_holes::{DEADLOCK_HOLES, PREEMPTION_HOLES};
-use refusal_holes::REFUSAL_HOLES;
+use story_holes::{
+    DEADLOCK_HOLES, ELECTION_HOLES, LATCH_HOLES, NEGOTIATION_HOLES, PERMIT_HOLES, PREEMPTION_HOLES,
+};
 
 /// What is broken in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +37,19 @@ struct Hole {
     put: &'static str,
 }
 
+/// The holes of a story: the name and the scripts of each, what is taken out, and what is put in.
+macro_rules! holes {
+    ($all:ident: $($name:literal in $($script:ident),+: $taken:literal => $put:literal;)*) => {
+        pub(super) const $all: &[$crate::mutants::Hole] = &[$($crate::mutants::Hole {
+            name: $name,
+            scripts: &[$(&lockkeeper_store::script::catalog::$script),+],
+            taken: $taken,
+            put: $put,
+        }),*];
+    };
+}
+use holes;
+
 /// Where a hole shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Story {
@@ -58,7 +63,7 @@ pub(crate) enum Story {
 }
 
 static SCRIPTS: LazyLock<Vec<Vec<Vec<Script>>>> = LazyLock::new(|| {
-    let of_story = |story: Story| story.holes().map(Hole::scripts).collect();
+    let of_story = |story: Story| story.holes().iter().map(Hole::scripts).collect();
     Story::ALL.map(of_story).into()
 });
 
@@ -85,7 +90,7 @@ impl Mutant {
             Self::None => "nothing is broken",
             Self::Deaf => "the store forgets to subscribe",
             Self::Native(hole) => hole.name(),
-            Self::Script(story, hole) => story.holes().nth(hole).map_or("none", |it| it.name),
+            Self::Script(story, hole) => story.holes().get(hole).map_or("none", |it| it.name),
         }
     }
 
@@ -116,22 +121,21 @@ impl Story {
         Self::Deadlocks,
     ];
 
-    fn holes(self) -> impl Iterator<Item = &'static Hole> {
-        let parts: &[&[Hole]] = match self {
-            Self::Locks => &[&HOLES, &PLAIN_HOLES, &REFUSAL_HOLES],
-            Self::Permits => &[&PERMIT_HOLES],
-            Self::Latches => &[&LATCH_HOLES],
-            Self::Elections => &[&ELECTION_HOLES],
-            Self::Negotiations => &[&NEGOTIATION_HOLES],
-            Self::Preemptions => &[&PREEMPTION_HOLES],
-            Self::Deadlocks => &[&DEADLOCK_HOLES],
-        };
-        parts.iter().copied().flatten()
+    fn holes(self) -> &'static [Hole] {
+        match self {
+            Self::Locks => LOCK_HOLES,
+            Self::Permits => PERMIT_HOLES,
+            Self::Latches => LATCH_HOLES,
+            Self::Elections => ELECTION_HOLES,
+            Self::Negotiations => NEGOTIATION_HOLES,
+            Self::Preemptions => PREEMPTION_HOLES,
+            Self::Deadlocks => DEADLOCK_HOLES,
+        }
     }
 
     /// Its breakages.
     pub(crate) fn mutants(self) -> impl Iterator<Item = Mutant> {
-        (0..self.holes().count()).map(move |hole| Mutant::Script(self, hole))
+        (0..self.holes().len()).map(move |hole| Mutant::Script(self, hole))
     }
 }
 

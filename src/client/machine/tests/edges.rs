@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{self, Grant, LostReason, session_response::Response};
+use lockkeeper_api::pb::{
+    self, Grant, LockMode, LostReason, session_request::Request, session_response::Response,
+};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -209,6 +211,64 @@ fn a_lock_that_is_taken_away_is_safe_until_the_next_grant() {
 }
 
 #[test]
+fn what_is_lost_without_a_grace_period_is_valid_no_more() {
+    let losses: [fn(&mut Story); 3] = [
+        |story| {
+            let notice = pb::GrantLost {
+                grant: Some(grant("a", "me")),
+                reason: LostReason::HandedOver.into(),
+                ..pb::GrantLost::default()
+            };
+            story.receive(0, Response::Lost(notice));
+        },
+        |story| {
+            story.after(RENEW_INTERVAL - MS * 500);
+            let (renewal, _) = story.sent_one();
+            story.receive(renewal, failed("NOT_OWNER", None));
+        },
+        |story| {
+            story.step(Event::Close);
+            story.step(Event::StreamEnded(None));
+        },
+    ];
+    for lose in losses {
+        let mut story = Story::open();
+        let held = story.lock("a", "me");
+        story.after(PING_INTERVAL);
+        story.receive(0, Response::Pong(pb::Pong {}));
+        lose(&mut story);
+        assert_eq!(story.lost(), [held.guard]);
+        assert_eq!(held.valid_for(&story), Duration::ZERO);
+    }
+}
+
+/// The coordinator counts their holds together.
+#[test]
+fn a_fair_hold_and_an_exclusive_one_of_an_owner_are_one_grant() {
+    let mut story = Story::open();
+    let held = story.lock("a", "me");
+    let op_id = story.start(acquire("a", "me"));
+    let fair = Grant {
+        mode: LockMode::Fair.into(),
+        hold_count: 2,
+        ..grant("a", "me")
+    };
+    story.receive(op_id, Response::Granted(fair));
+    story.sent();
+    let again = story.held(op_id);
+    let notice = pb::GrantLost {
+        grant: Some(grant("a", "me")),
+        reason: LostReason::TakenOver.into(),
+        ..pb::GrantLost::default()
+    };
+    story.receive(0, Response::Lost(notice));
+    assert_eq!(story.lost(), [held.guard, again.guard]);
+    story.release(again.guard);
+    let (_, released) = story.sent_one();
+    assert!(matches!(released, Request::Release(it) if it.mode() == LockMode::Fair));
+}
+
+#[test]
 fn only_the_holder_of_that_grant_is_asked_to_yield() {
     let mut story = Story::open();
     let held = story.lock("a", "me");
@@ -302,7 +362,7 @@ fn nothing_of_what_was_released_or_lost_is_kept() {
     let holding = || Holding::Lock(grant("a", "me"));
     table.grant(now, now, 1, vec![holding()], &mut effects);
     assert!(table.contains(&grant("a", "me")));
-    let lost = Loss::new(LostReason::Expired);
+    let lost = Loss::new(LostReason::Expired, now);
     table.on_lost(&holding(), &lost, &mut effects);
     assert!(!table.contains(&grant("a", "me")));
     assert_eq!(table.wake_at(), None);

@@ -1,9 +1,12 @@
 //! The rows of operations.
 
+use std::collections::HashMap;
+
 use lockkeeper_api::pb::{
     self, NotGrantedReason, session_request::Request, session_response::Response,
 };
-use tonic::Code;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::{
     rows,
@@ -217,6 +220,53 @@ fn what_was_released_is_asked_anew() {
         matches!(story.failure(op_id), Error::Refused(_)),
         "it is certain"
     );
+}
+
+#[test]
+fn what_was_released_is_not_asked_anew_without_a_caller() {
+    let mut story = Story::open();
+    let op_id = story.start(acquire("a", "me"));
+    story.sent();
+    story.broken();
+    story.step(Event::Abandon(op_id));
+    story.opened(Vec::new());
+    story.sent();
+    story.receive(op_id, failed("NOT_OWNER", None));
+    assert!(story.sent().is_empty());
+}
+
+#[test]
+fn a_request_that_no_coordinator_takes_is_not_sent() {
+    let mut story = Story::open();
+    let names = vec!["n".repeat(512); 2100];
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let op_id = story.start(acquire_all(&names, "me"));
+    assert!(story.sent().is_empty());
+    let failure = story.failure(op_id);
+    assert!(
+        matches!(&failure, Error::Misconfigured(why) if why.ends_with("the limit is 1048576")),
+        "{failure:?}"
+    );
+    story.start(acquire_all(&names[..2000], "me"));
+    assert_eq!(story.sent_kinds(), ["AcquireAll"]);
+}
+
+/// Its limit is smaller than the default.
+#[test]
+fn a_request_that_ended_the_stream_does_not_end_the_next_one() {
+    let mut story = Story::open();
+    let large = story.start(acquire(&"n".repeat(2000), "me"));
+    let small = story.start(acquire("a", "me"));
+    story.sent();
+    let about = HashMap::from([("bytes_max".to_owned(), "2000".to_owned())]);
+    let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", "lockkeeper", about);
+    let status = Status::with_error_details(Code::OutOfRange, "scripted", details);
+    story.step(Event::StreamEnded(Some(status.into())));
+    let failure = story.failure(large).to_string();
+    assert!(failure.ends_with("the limit is 2000"), "{failure}");
+    story.until_connects();
+    story.opened(Vec::new());
+    assert_eq!(story.sent_one().0, small);
 }
 
 fn a_failure_is_a_refusal() {

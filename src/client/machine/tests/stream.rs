@@ -41,6 +41,27 @@ rows! {
     "session ends | any" => the_end_loses_and_fails_everything;
 }
 
+/// As if one of its operations ended each stream.
+#[test]
+fn streams_that_end_without_progress_are_opened_less_and_less_often() {
+    let mut story = Story::open();
+    let mut pauses = Vec::new();
+    for round in 0..7 {
+        if round == 6 {
+            let op_id = story.start(acquire("a", "me"));
+            story.receive(op_id, Response::Granted(grant("a", "me")));
+        }
+        story.stream_fails(Code::OutOfRange);
+        pauses.push(story.until_connects());
+        story.opened(Vec::new());
+    }
+    for (round, pause) in pauses[1..6].iter().enumerate() {
+        let most = (BACKOFF_MIN * (1 << round)).min(LEASE / 6);
+        assert!((most / 2..=most + MS).contains(pause), "{pauses:?}");
+    }
+    assert!(pauses[0].max(pauses[6]) <= FIRST_PAUSE + MS, "{pauses:?}");
+}
+
 fn the_first_stream_opens_the_session() {
     let mut story = Story::new();
     story.after(Duration::ZERO);

@@ -270,7 +270,7 @@ async fn a_resuming_client_hears_anew_of_what_is_lost_also_if_the_session_did_no
     table
         .session
         .lose(&table.deadlines, &key, LostReason::Expired);
-    table.session.forget_losses();
+    table.session.forget_losses(|_| false);
     assert_eq!(table.notice().await, None);
     while table.told().is_some() {}
     let named = Holding::Lock(table.grant("b", Mode::Exclusive, 1));

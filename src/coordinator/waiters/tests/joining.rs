@@ -19,6 +19,11 @@ async fn waiters_are_limited_for_each_lock_and_in_total() {
     tickets.push(lines.join("b", EXCLUSIVE, "4"));
     tickets.push(lines.join("b", EXCLUSIVE, "5"));
     assert_eq!(full("b"), limit(Limit::Waiters));
+    // One of them may leave its line for another.
+    let (account, holder) = (Account::default(), HolderKnown::default());
+    let caller = (owner("x"), &account);
+    let moved = lines.waiters.move_to(&name("b"), EXCLUSIVE, caller, holder);
+    drop(moved.unwrap());
     assert_eq!(lines.waiters.waiting(), MAX);
     tickets.pop();
     tickets.remove(0);

@@ -220,8 +220,8 @@ impl Reader {
         let own = Owner::of_session(id.clone());
         let requests = self.requests(Some(&own));
         let named = Resumed {
-            locks: requests.resumed(&id, resume.grants)?,
-            permits: requests.resumed_permits(&id, resume.permits)?,
+            locks: requests.resumed(&id, resume.grants),
+            permits: requests.resumed_permits(&id, resume.permits),
         };
         let account = self.account.clone();
         self.calls
@@ -248,8 +248,10 @@ impl Reader {
                 () = stream.superseded().cancelled() => End::Broken(Some(status::superseded())),
                 // The client is gone, or tonic has dropped the stream.
                 () = output.notices.closed() => End::Broken(None),
-                () = output.stuck(progress) => End::Broken(None),
-                () = silent(progress, stream.lease()), if sends_pings => End::Broken(None),
+                () = output.stuck(progress) => timed_out("the client does not read its answers"),
+                () = silent(progress, stream.lease()), if sends_pings => {
+                    timed_out("the client sends no pings any more")
+                }
                 end = output.forward_notices(stream) => End::Broken(Some(end)),
                 () = output.renew_token(stream) => End::Broken(None),
                 () = aged(peer, stream) => End::Leaving(status::connection_aged()),
@@ -356,7 +358,9 @@ impl Reader {
         op_id: u64,
         request: Option<&Request>,
     ) -> Result<Operation, Error> {
-        if op_id == 0 {
+        // A second `open` or `resume` has none, and is refused for what it is.
+        let is_first_frame = matches!(request, Some(Request::Open(_) | Request::Resume(_)));
+        if op_id == 0 && !is_first_frame {
             return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
         self.account.request()?;
@@ -367,6 +371,12 @@ impl Reader {
         }
         Ok(operation)
     }
+}
+
+/// The end of the stream of a client that shows no life. Not an end without an error, which would
+/// say that the session was closed: the client may be alive, and then it resumes.
+fn timed_out(why: &str) -> End {
+    End::Broken(Some(status::session_timed_out(why)))
 }
 
 /// Whether a stream ends because its caller's access was taken away.

@@ -53,6 +53,8 @@ pub(super) struct Probe {
     pub(super) key: Arc<str>,
     pub(super) channel: Arc<str>,
     pub(super) election: Arc<str>,
+    /// Whether the server is a node of a cluster, which takes more rights.
+    pub(super) in_cluster: bool,
 }
 
 // === impl Endpoint ===
@@ -105,8 +107,15 @@ impl Endpoint {
                 key: config.replica_marker.as_str().into(),
                 channel: config.probe_channels[0].as_str().into(),
                 election: config.probe_channels[1].as_str().into(),
+                in_cluster: false,
             },
         })
+    }
+
+    /// The same server as a node of a cluster.
+    pub(super) fn of_cluster(mut self) -> Self {
+        self.probe.in_cluster = true;
+        self
     }
 
     /// Host and port.

@@ -31,11 +31,15 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{endpoint::Endpoint, reply, saved::Dialect, stall::Stall, target::Target};
+use super::{
+    brief::{Brief, CLOSED_AT_ONCE, RECONNECT_INTERVAL},
+    endpoint::Endpoint,
+    reply,
+    saved::Dialect,
+    stall::Stall,
+    target::Target,
+};
 use crate::host::{HostError, metrics::Purpose};
-
-/// Between the starts of two attempts to connect.
-const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A connection is not replaced on suspicion before it is this old.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
@@ -193,6 +197,7 @@ impl State {
 async fn keep(target: Target, states: watch::Sender<State>) {
     let mut next_attempt = Instant::now();
     let mut failure: Option<Arc<str>> = None;
+    let mut brief = Brief::default();
     // A call before that waits, as for the first attempt itself.
     target.first_named().await;
     loop {
@@ -200,22 +205,31 @@ async fn keep(target: Target, states: watch::Sender<State>) {
         next_attempt = Instant::now() + RECONNECT_INTERVAL;
         match connect(&target).await {
             Ok((endpoint, live)) => {
-                tracing::info!(?endpoint, "connected");
                 let _open = endpoint.opened(Purpose::Calls);
                 failure = None;
                 let live = Arc::new(live);
                 states.send_replace(State::Up(live.clone()));
-                tokio::select! {
-                    () = live.until_lost(&endpoint) => {}
-                    () = target.superseded(&endpoint) => live.loss.declare(),
-                }
-                tracing::info!(?endpoint, "connection lost");
-                states.send_replace(State::Connecting);
+                let lost = async {
+                    tokio::select! {
+                        () = live.until_lost(&endpoint) => {}
+                        () = target.superseded(&endpoint) => live.loss.declare(),
+                    }
+                };
+                brief.until(lost, &endpoint).await;
+                next_attempt = next_attempt.max(Instant::now() + brief.pause());
+                states.send_replace(if brief.is_usual() {
+                    State::Down(CLOSED_AT_ONCE.into())
+                } else {
+                    State::Connecting
+                });
             }
             Err(error) => {
                 let error = target.explain(error);
                 if failure.as_deref() != Some(&error) {
-                    tracing::warn!(?target, error, "cannot connect, retrying");
+                    let is_told = failure.is_some_and(|it| reply::is_same_failure(&it, &error));
+                    if !is_told {
+                        tracing::warn!(?target, error, "cannot connect, retrying");
+                    }
                     let error: Arc<str> = error.into();
                     failure = Some(error.clone());
                     states.send_replace(State::Down(error));

@@ -7,6 +7,7 @@
 
 mod acknowledger;
 mod address;
+mod brief;
 mod cluster;
 mod commands;
 mod config;

@@ -19,6 +19,17 @@ const NOT_NOW: [&str; 9] = [
     "MAXCLIENTS",
 ];
 
+/// TLS alerts of a server that does not accept the certificate that it was shown.
+const OF_OUR_CERTIFICATE: [&str; 7] = [
+    "BadCertificate",
+    "UnsupportedCertificate",
+    "CertificateRevoked",
+    "CertificateExpired",
+    "CertificateUnknown",
+    "UnknownCA",
+    "AccessDenied",
+];
+
 /// What Redis 6 puts before the error that a command inside a script raised.
 const SCRIPT_ERROR: &str = "Error running script";
 
@@ -89,8 +100,32 @@ pub(super) fn connect_failure(error: &RedisError) -> String {
         // Redis 6.0 was the first to have it.
         "the server is older than Redis 6; 6.2 or newer is needed".to_owned()
     } else {
-        error.to_string()
+        explained(error.to_string())
     }
+}
+
+/// Whether two failures differ in nothing but numbers: those of TLS contain the time.
+pub(super) fn is_same_failure(one: &str, other: &str) -> bool {
+    let words = |text: &str| {
+        text.split(|it: char| it.is_ascii_digit())
+            .collect::<String>()
+    };
+    words(one) == words(other)
+}
+
+/// What a server's TLS alerts mean to those who only know the server's address.
+fn explained(failure: String) -> String {
+    const ALERT: &str = "received fatal alert: ";
+    let alert = failure.split_once(ALERT).map_or("", |(_, alert)| alert);
+    if OF_OUR_CERTIFICATE.iter().any(|it| alert.starts_with(it)) {
+        return format!("the server refuses our certificate (store.tls.certificate_file): {alert}");
+    }
+    if alert.starts_with("CertificateRequired") || alert.starts_with("HandshakeFailure") {
+        return format!(
+            "{failure}: the server may want a certificate (store.tls.certificate_file)"
+        );
+    }
+    failure
 }
 
 /// Redis 7 passes the code of an error inside a script on. Redis 6 wraps it: `ERR Error running
@@ -173,6 +208,28 @@ mod tests {
             };
             assert_eq!(reply(text), Err(expected));
         }
+    }
+
+    #[test]
+    fn an_alert_about_our_certificate_says_whose_it_is() {
+        let of = |text: &str| explained(format!("received fatal alert: {text} - IoError"));
+        for alert in ["CertificateExpired", "UnknownCA", "BadCertificate"] {
+            let text = of(alert);
+            assert!(
+                text.contains(alert) && text.contains("our certificate"),
+                "{text}"
+            );
+        }
+        assert!(of("CertificateRequired").contains("store.tls.certificate_file"));
+        assert!(!of("InternalError").contains("certificate_file"));
+        assert_eq!(explained("refused".to_owned()), "refused");
+    }
+
+    #[test]
+    fn a_failure_whose_numbers_differ_is_the_same() {
+        let expired = |at: u64| format!("certificate expired: verified at {at} (UNIX)");
+        assert!(is_same_failure(&expired(99), &expired(100)));
+        assert!(!is_same_failure("refused", &expired(99)));
     }
 
     #[test]

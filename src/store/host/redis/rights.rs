@@ -54,6 +54,17 @@ const TRIED: [&[&str]; 40] = [
     &["ZSCORE", KEY, "a"],
 ];
 
+/// What a coordinator needs of a cluster besides. One of the others has no such commands, and needs
+/// no right to them.
+const TRIED_IN_CLUSTER: [&[&str]; 6] = [
+    &["ASKING"],
+    &["CLUSTER", "INFO"],
+    &["CLUSTER", "SLOTS"],
+    &["SPUBLISH", CHANNEL, "0"],
+    &["SSUBSCRIBE", CHANNEL],
+    &["SUNSUBSCRIBE", CHANNEL],
+];
+
 /// The commands that the user may not run, in lower case. Nothing is executed: a transaction
 /// refuses such a command before, and is discarded. An error if the server does not answer, or
 /// allows no transactions.
@@ -63,7 +74,12 @@ pub(super) async fn missing(
 ) -> Result<Vec<String>, RedisError> {
     cmd("MULTI").query_async::<()>(connection).await?;
     let mut commands = pipe();
-    for words in TRIED {
+    let tried: Vec<_> = if probe.in_cluster {
+        TRIED.iter().chain(&TRIED_IN_CLUSTER).collect()
+    } else {
+        TRIED.iter().collect()
+    };
+    for words in &tried {
         commands.cmd(words[0]);
         for word in &words[1..] {
             commands.arg(match *word {
@@ -76,12 +92,15 @@ pub(super) async fn missing(
     }
     commands.cmd("DISCARD");
     let answers = connection
-        .req_packed_commands(&commands, 0, TRIED.len() + 1)
+        .req_packed_commands(&commands, 0, tried.len() + 1)
         .await?;
-    let refused = TRIED.iter().zip(&answers).filter(
+    let refused = tried.iter().zip(&answers).filter(
         |(_, answer)| matches!(answer, Value::ServerError(error) if error.code() == "NOPERM"),
     );
-    let names = refused.map(|(words, _)| words[0].to_ascii_lowercase());
+    let names = refused.map(|(words, _)| match *words {
+        ["CLUSTER", which, ..] => format!("cluster|{}", which.to_ascii_lowercase()),
+        words => words[0].to_ascii_lowercase(),
+    });
     let mut names: Vec<_> = names.collect();
     names.dedup();
     Ok(names)

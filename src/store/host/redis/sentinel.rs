@@ -2,8 +2,9 @@
 //!
 //! All sentinels are asked at an interval, after each new connection, and when one of them
 //! announces an election; the one with the newest configuration is believed: one that was cut off
-//! goes on naming the old master. Connections to a master that was replaced are given up at once,
-//! also if it still answers.
+//! goes on naming the old master. Sentinels that were set up anew count from the beginning, so an
+//! older configuration is believed in time if most of them have it. Connections to a master that
+//! was replaced are given up at once, also if it still answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,6 +33,10 @@ use crate::host::{Connected, Wake, WakeSender};
 /// How often the sentinels are asked. They themselves need seconds to agree.
 const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
+/// For so long most sentinels must have named the same master with an older configuration than is
+/// known. After an election the others hear of it within about two seconds.
+const OLDER_FOR: Duration = Duration::from_secs(10);
+
 /// What sentinels publish when there is another master: who led the election at once, the others
 /// when they hear of it.
 const ELECTIONS: [&str; 2] = ["+promoted-slave", "+switch-master"];
@@ -56,7 +61,12 @@ struct Watcher {
     ask: Arc<Notify>,
     wakes: WakeSender,
     known: Option<Named>,
+    older: Older,
 }
+
+/// The master that most sentinels name with an older configuration than is known, and since when.
+#[derive(Debug, Default)]
+struct Older(Option<(Address, Instant)>);
 
 /// A client of the master of a service.
 pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
@@ -92,6 +102,7 @@ pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
         ask: Arc::clone(&ask),
         wakes: wakes.clone(),
         known: None,
+        older: Older::default(),
     };
     let watcher = spawn_detached("redis-sentinels", watcher.run());
     let host = single::host(
@@ -121,8 +132,12 @@ impl Watcher {
             let mut answers = round::answers(asking, begun + self.config.connect_timeout).await;
             answers.resize(asked, Err("no answer in time".to_owned()));
             self.tell(trouble(&answers, service));
-            let answers = answers.into_iter().flatten().flatten();
-            if let Some(named) = newest(answers, self.known.as_ref()) {
+            let answers: Vec<Named> = answers.into_iter().flatten().flatten().collect();
+            let known = self.known.as_ref();
+            let named = newest(answers.iter().cloned(), known);
+            if let Some(named) = named
+                && self.older.believes(&named, known, &answers, asked)
+            {
                 self.follow(named);
             }
             self.election
@@ -149,16 +164,13 @@ impl Watcher {
         });
     }
 
-    /// Goes over to another master if this one is newer than what is known.
+    /// Goes over to this master if another one is known.
     fn follow(&mut self, named: Named) {
-        if let Some(known) = &mut self.known {
-            if named.epoch < known.epoch {
-                return;
-            }
-            if named.address == known.address {
-                known.epoch = named.epoch;
-                return;
-            }
+        if let Some(known) = &mut self.known
+            && named.address == known.address
+        {
+            known.epoch = named.epoch;
+            return;
         }
         let url = self.url.master_url(&named.address);
         let config = RedisConfig {
@@ -178,6 +190,30 @@ impl Watcher {
         if self.known.replace(named).is_some() {
             self.wakes.send(Wake::TakenOver);
         }
+    }
+}
+
+// === impl Older ===
+
+impl Older {
+    /// Whether to believe the newest of these answers.
+    fn believes(
+        &mut self,
+        newest: &Named,
+        known: Option<&Named>,
+        answers: &[Named],
+        asked: usize,
+    ) -> bool {
+        let is_older = known.is_some_and(|known| newest.epoch < known.epoch);
+        let votes = answers.iter().filter(|it| it.address == newest.address);
+        if !is_older || votes.count() * 2 <= asked {
+            self.0 = None;
+            return !is_older;
+        }
+        let now = Instant::now();
+        let same = self.0.take_if(|(address, _)| *address == newest.address);
+        let (_, since) = self.0.insert(same.unwrap_or((newest.address.clone(), now)));
+        now - *since >= OLDER_FOR
     }
 }
 
@@ -305,78 +341,5 @@ fn text(value: &Value) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use deadpool_redis::redis::parse_redis_value;
-
-    use super::*;
-
-    #[test]
-    fn trouble_says_how_many_were_asked_and_how_many_failed() {
-        let named = || Ok(Some(at(1, "h")));
-        let failed = || Err("connection refused".to_owned());
-        assert_eq!(trouble(&[named(), named()], "locks"), None);
-        let expected = "of 3 sentinels 2 failed (connection refused)";
-        let text = trouble(&[failed(), named(), failed()], "locks");
-        assert_eq!(text.as_deref(), Some(expected));
-        let expected =
-            "of 2 sentinels 1 failed (connection refused), 1 do not know the service locks";
-        assert_eq!(
-            trouble(&[Ok(None), failed()], "locks").as_deref(),
-            Some(expected)
-        );
-    }
-
-    fn at(epoch: u64, host: &str) -> Named {
-        Named {
-            epoch,
-            address: Address {
-                host: host.to_owned(),
-                port: 6379,
-            },
-        }
-    }
-
-    #[test]
-    fn the_newest_configuration_is_believed_and_of_equals_the_known_one() {
-        let newest = |named: &[Named], known| newest(named.iter().cloned(), known);
-        assert_eq!(newest(&[], None), None);
-        let (old, other) = (at(1, "b"), at(1, "a"));
-        for known in [None, Some(&old), Some(&other)] {
-            let named = [old.clone(), at(2, "a"), old.clone()];
-            assert_eq!(newest(&named, known), Some(at(2, "a")));
-        }
-        for known in [&old, &other] {
-            let named = [old.clone(), other.clone()];
-            assert_eq!(newest(&named, Some(known)), Some(known.clone()));
-        }
-    }
-
-    #[test]
-    fn what_a_sentinel_says_is_read_in_either_form() {
-        let text = |text: &str| Value::BulkString(text.into());
-        // The address is in both, and that of the first is that of the old master while the
-        // election lasts.
-        let words = ["ip", "10.0.0.2", "port", "6379", "config-epoch", "7"].map(text);
-        let address = Value::Array(vec![text("10.0.0.1"), text("6379")]);
-        let expected = Ok(Some(at(7, "10.0.0.1")));
-        let array = [Value::Array(words.to_vec()), address.clone()];
-        assert_eq!(named(&array), expected);
-        let [ip, host, port, number, epoch, seven] = words;
-        let map = Value::Map(vec![(ip, host), (port, number), (epoch, seven)]);
-        assert_eq!(named(&[map.clone(), address.clone()]), expected);
-        assert_eq!(named(&[map, Value::Nil]), Ok(None));
-        assert_eq!(named(&[Value::Nil, address.clone()]), Ok(None));
-        let other = Value::Array(vec![text("ip"), text("x")]);
-        assert_eq!(named(&[other, address]), Ok(None));
-    }
-
-    #[test]
-    fn a_refusal_is_not_taken_for_a_service_that_is_not_known() {
-        let said = |text: &str| parse_redis_value(text.as_bytes()).unwrap();
-        let unknown = said("-ERR No such master with that name\r\n");
-        assert_eq!(named(&[unknown, Value::Nil]), Ok(None));
-        let refused = || said("-NOPERM this user has no permissions\r\n");
-        let text = Err("NOPERM this user has no permissions".to_owned());
-        assert_eq!(named(&[refused(), refused()]), text);
-    }
-}
+#[path = "sentinel_tests.rs"]
+mod tests;

@@ -297,7 +297,12 @@ impl Task {
             if let [channel] = &channels[..]
                 && subscriptions.is_newly_refused(channel)
             {
-                tracing::warn!(%error, channel, "subscription refused");
+                // Its slot is elsewhere, which those who ask follow.
+                if matches!(&error, HostError::Rejected { code, .. } if code == "MOVED") {
+                    tracing::debug!(%error, channel, "the channel's slot is elsewhere");
+                } else {
+                    tracing::warn!(%error, channel, "subscription refused");
+                }
             }
             return Ok(again.into_iter().map(|order| (kind, order)).collect());
         }

@@ -157,6 +157,9 @@ impl Target {
             (_, Self::Elected(_)) => {
                 Err("the server that the sentinels name is not a master".to_owned())
             }
+            (_, Self::Fixed(node)) if node.probe().in_cluster => {
+                Err("the node is a replica, which takes no writes".to_owned())
+            }
             ([_, Value::BulkString(host), Value::Int(port), ..], Self::Fixed(_)) => Err(format!(
                 "the server is a replica, which takes no writes; name its master ({}:{port}), \
                  or its sentinels with redis+sentinel://",
@@ -226,6 +229,7 @@ mod tests {
     #[test]
     fn a_replica_is_refused_and_its_master_named() {
         let endpoint = Endpoint::new(&super::super::RedisConfig::default()).unwrap();
+        let node = Target::Fixed(Box::new(endpoint.clone().of_cluster()));
         let target = Target::Fixed(Box::new(endpoint));
         let text = |text: &str| Value::BulkString(text.into());
         let replica = vec![
@@ -234,7 +238,10 @@ mod tests {
             Value::Int(6379),
             text("connected"),
         ];
-        let refused = target.refuse_replica(&Value::Array(replica)).unwrap_err();
+        let replica = Value::Array(replica);
+        let of_cluster = node.refuse_replica(&replica).unwrap_err();
+        assert!(!of_cluster.contains("name its master"), "{of_cluster}");
+        let refused = target.refuse_replica(&replica).unwrap_err();
         assert!(
             refused.contains("10.0.0.1:6379") && refused.contains("replica"),
             "{refused}"

@@ -111,7 +111,18 @@ pub(crate) fn acquire_keys(hold: Hold<'_>) -> Words {
     keys
 }
 
-/// Keys of a release or an undo but for the record.
+/// Keys of a release or an undo but for the record, and the channel if that is an argument.
+pub(crate) fn release_keys(hold: Hold<'_>) -> (Words, Option<keys::Key<'_>>) {
+    let name = hold.name;
+    let channel = match hold.mode {
+        Mode::Exclusive => keys::channel_key(name),
+        Mode::Write => keys::rw_channel_key(name),
+        Mode::Fair | Mode::Read => return (give_back_keys(hold), None),
+    };
+    (words![keys::lock(name), keys::counter(name)], Some(channel))
+}
+
+/// Keys of one of several locks that are released or undone together.
 pub(crate) fn give_back_keys(hold: Hold<'_>) -> Words {
     let Hold {
         name, mode, owner, ..

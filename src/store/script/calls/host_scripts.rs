@@ -13,7 +13,7 @@ use super::{
 use crate::{
     host::{
         Call, Commands, HostError, Numbers, Partition, Replicas, Replication, Script, ScriptHost,
-        Value, Words,
+        Server, Value, Words,
     },
     script::{
         CallError, Config, ReplicationStatus,
@@ -79,6 +79,11 @@ impl HostScripts {
     pub(crate) fn partition(&self, name: &str) -> Partition {
         // The key of a lock is its name.
         self.host.partition(name.as_bytes())
+    }
+
+    /// The servers that share the store's keys.
+    pub(crate) fn servers(&self) -> Vec<Server> {
+        self.host.servers()
     }
 
     /// Whether scripts publish messages of both kinds.

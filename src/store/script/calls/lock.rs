@@ -10,7 +10,7 @@ use super::{
         DONE, NOT_DONE, REPEATED, WAKE_ALL, WAKE_ONE, count, duration, flag, integer, malformed,
         millis, numbers, refusal, time_to_live, unsigned,
     },
-    hold::{Hold, Mode, acquire_keys, fair_keys, give_back_keys},
+    hold::{Hold, Mode, acquire_keys, fair_keys, release_keys},
     host_scripts::HostScripts,
     note::{Note, take_note},
     ownership::{Ownership, ownership},
@@ -269,7 +269,9 @@ impl HostScripts {
         lease: Duration,
         request_id: Option<&str>,
     ) -> Result<Released, CallError> {
+        let (mut keys, channel) = release_keys(hold);
         let mut args = words![hold.field(), serial, millis(lease)];
+        args.extend(channel);
         if hold.mode == Mode::Fair {
             args.push(millis(self.config.fair_waiter_timeout));
         }
@@ -283,7 +285,6 @@ impl HostScripts {
         if hold.noted {
             args.push(flag(true));
         }
-        let mut keys = give_back_keys(hold);
         keys.extend(request_id.map(|id| keys::record(hold.name, id)));
         let script = hold.mode.verbs().release;
         let reply = self.eval(script, keys, args).await?;
@@ -325,18 +326,22 @@ impl HostScripts {
         attempt: &Attempt<'_>,
         message: &'static str,
     ) -> Result<bool, CallError> {
+        // Only a record tells the hold of an attempt from those of an owner about which nothing is
+        // known.
+        let has_no_record = attempt.request_id.is_none();
         let mut args = words![
             hold.field(),
             attempt.attempt,
-            attempt.known_holds.unwrap_or(0),
+            attempt.known_holds.or(has_no_record.then_some(0)),
             self.publish(),
             message,
             attempt.serial,
         ];
+        let (mut keys, channel) = release_keys(hold);
+        args.extend(channel);
         if hold.mode == Mode::Fair {
             args.push(millis(self.config.fair_waiter_timeout));
         }
-        let mut keys = give_back_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
         let script = hold.mode.verbs().undo;
         let reply = self.eval(script, keys, args).await?;

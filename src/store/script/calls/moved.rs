@@ -16,13 +16,19 @@ pub struct Moved {
     pub session: String,
     /// How often it was resumed, at least.
     pub generation: u32,
+    /// An id by which the sender knows its own message; empty: of an older version.
+    pub from: String,
 }
 
 // === impl Moved ===
 
 impl Moved {
     fn encode(&self) -> String {
-        format!("{KIND}\n{}\n{}", self.session, self.generation)
+        // Older versions read the first lines only.
+        format!(
+            "{KIND}\n{}\n{}\n{}",
+            self.session, self.generation, self.from
+        )
     }
 
     /// Reads a message; `None` if it is another one.
@@ -34,6 +40,7 @@ impl Moved {
         Some(Self {
             session: lines.next()?.to_owned(),
             generation: lines.next()?.parse().ok()?,
+            from: lines.next().unwrap_or_default().to_owned(),
         })
     }
 }
@@ -66,8 +73,11 @@ mod tests {
         let moved = Moved {
             session: "6fa459ea-ee8a-3ca4-894e-db77e160355e".to_owned(),
             generation: 7,
+            from: "1f-2".to_owned(),
         };
         assert_eq!(Moved::parse(moved.encode().as_bytes()), Some(moved));
+        let older = Moved::parse(b"moved-1\ns\n7");
+        assert_eq!(older.map(|it| it.from), Some(String::new()));
         for other in [
             "",
             "1\n7\n\n1",

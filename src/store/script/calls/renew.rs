@@ -57,6 +57,8 @@ struct Family {
     script: &'static Script,
     /// But for the fencing counter, which is last.
     keys: fn(Hold<'_>) -> Words,
+    /// Whether it is told the prefix of each owner's hold keys.
+    prefixed: bool,
     /// For each hold in a reply that tells more than leases.
     numbers: usize,
     /// Whether the owners have said something of the holds.
@@ -217,6 +219,10 @@ impl HostScripts {
         if !same {
             args.extend(batch.iter().map(|renewal| millis(renewal.lease)));
         }
+        if family.prefixed {
+            let holds = batch.iter();
+            args.extend(holds.map(|it| keys::read_holds(&it.name, &it.owner)));
+        }
         self.eval(family.script, keys, args).await
     }
 }
@@ -267,19 +273,15 @@ fn outcome(numbers: &[i64]) -> Result<Renewed, Ownership> {
 impl Family {
     const READ: Self = Self {
         script: &catalog::READ_RENEW,
-        keys: |hold| {
-            words![
-                keys::lock(hold.name),
-                keys::read_holds(hold.name, hold.owner),
-                keys::readers(hold.name),
-            ]
-        },
+        keys: |hold| words![keys::lock(hold.name), keys::readers(hold.name)],
+        prefixed: true,
         numbers: 5,
         noted: false,
     };
     const OTHERS: Self = Self {
         script: &catalog::LOCK_RENEW,
         keys: |hold| words![keys::lock(hold.name)],
+        prefixed: false,
         numbers: 4,
         noted: false,
     };

@@ -224,9 +224,9 @@ fn split() -> Acquired {
 }
 
 /// Whether a store may have a hold of the attempt.
-fn may_hold(vote: &Vote) -> bool {
-    matches!(
-        vote,
-        Ok(Ballot::Granted(_)) | Err(CallError::OutcomeUnknown(_))
-    )
+pub(super) fn may_hold(vote: &Vote) -> bool {
+    match vote {
+        Ok(ballot) => matches!(ballot, Ballot::Granted(_)),
+        Err(error) => error.may_have_changed(),
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
+    acquire::may_hold,
     give_back, inspect, renew,
     votes::{Ballot, Defeat, Elected, Granted, KnownHold, Vote, defeat, elect},
 };
@@ -14,7 +15,7 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// A vote in a word: `g2@7` granted, two holds, token 7; `r1@7` the same as answer to a repeat;
 /// `b9@7` busy for 9 s, counter 7; `-` unavailable; `?` unknown; `w` of another kind; `o` the
-/// request is over.
+/// request is over; `x` refused by the store, perhaps halfway.
 fn votes(words: &str) -> Vec<Vote> {
     words.split(' ').map(vote).collect()
 }
@@ -44,6 +45,7 @@ fn vote(word: &str) -> Vote {
         "?" => Err(CallError::OutcomeUnknown(String::new())),
         "w" => Err(CallError::WrongKind),
         "o" => Err(CallError::RequestOver),
+        "x" => Err(CallError::Refused(String::new())),
         other => panic!("{other}"),
     }
 }
@@ -98,6 +100,15 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
     ] {
         assert_eq!(won(words, known), expected, "{words} {known:?}");
     }
+}
+
+#[test]
+fn a_vote_that_may_have_left_a_hold_is_taken_back() {
+    let kept = votes("g1@5 b9@7 - ? w o x")
+        .iter()
+        .map(may_hold)
+        .collect::<Vec<_>>();
+    assert_eq!(kept, [true, false, false, true, false, false, true]);
 }
 
 #[test]

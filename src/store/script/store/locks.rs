@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::scripts::{Scripts, Store};
 use crate::{
-    host::{Call, words},
+    host::{Call, Server, words},
     script::{
         Acquired, Asked, Attempt, Batch, CallError, Forced, ForcedRecord, HandOver, Hold,
         Inspected, Mode, NameKind, Note, Ownership, Refusal, Released, Renewal, Renewals,
@@ -186,6 +186,15 @@ impl Scripts {
                 let renewed = Box::pin(self.renew(renewals)).await;
                 renewed.map(|outcome| outcome.map(|renewed| renewed.lease))
             }
+        }
+    }
+
+    /// The servers that share the keys of one store, as far as they are known; none if one server
+    /// has all of them, and for a quorum.
+    pub fn servers(&self) -> Vec<Server> {
+        match &self.store {
+            Store::One(store) => store.servers(),
+            Store::Quorum(_) => Vec::new(),
         }
     }
 

@@ -11,9 +11,7 @@ use super::{
     super::{parties::Program, stories::NAME},
     begin, queue, texts,
 };
-use crate::support::{
-    Faults, FaultyHost, Options, World, client::std_duration, eventually, millis, secs,
-};
+use crate::support::{World, client::std_duration, eventually, millis, secs};
 
 /// No place is kept for longer than a waiter would be given that nobody vouches for.
 #[track_caller]
@@ -32,8 +30,7 @@ fn expect_no_drift(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn wait_timeout_drift() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     program.lock(NAME, Fair, "holder").lock().await;
     let world = &world;
     let threads = (0..3_u32).map(|thread| {
@@ -54,8 +51,7 @@ async fn wait_timeout_drift() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_acquired_timeout_drift() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     let world = &world;
     let threads = (0..3_u32).map(|thread| {
         let lock = program.lock(NAME, Fair, &thread.to_string());
@@ -71,27 +67,9 @@ async fn lock_acquired_timeout_drift() {
     join_all(threads).await;
 }
 
-/// A coordinator that lives, and one that can be cut off from the store.
-fn one_mortal() -> (World, Faults) {
-    let (faults, mortal) = FaultyHost::connector();
-    let lives = std::cell::Cell::new(true);
-    let options = Options {
-        coordinators: 2,
-        ..Options::default()
-    };
-    let world = World::on(&options, World::store(), |store| {
-        if lives.replace(false) {
-            store.connect()
-        } else {
-            mortal(store)
-        }
-    });
-    (world, faults)
-}
-
 #[tokio::test(start_paused = true)]
 async fn first_thread_death_timeout_drift() {
-    let (world, faults) = one_mortal();
+    let (faults, world) = World::one_mortal();
     let (living, mut dying) = (
         Program::start(&world).await,
         Program::start_at(&world, 1).await,
@@ -121,8 +99,7 @@ async fn first_thread_death_timeout_drift() {
 
 #[tokio::test(start_paused = true)]
 async fn acquire_failed_timeout_drift_descrete() {
-    let world = World::new();
-    let mut program = Program::start(&world).await;
+    let (_world, mut program) = Program::alone().await;
     let holder = program.lock(NAME, Fair, "holder");
     holder.lock_with(secs(30)).await;
     let mut calls = Vec::new();
@@ -148,8 +125,7 @@ async fn acquire_failed_timeout_drift_descrete() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_acquired_boolean_timeout_drift_descrete() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     let lock = |thread| program.lock(NAME, Fair, thread);
     assert!(lock("1").try_lock_with(secs(5)).await);
     assert!(!lock("2").try_lock_with(secs(5)).await);
@@ -161,8 +137,7 @@ async fn lock_acquired_boolean_timeout_drift_descrete() {
 
 #[tokio::test(start_paused = true)]
 async fn lock_acquired_timeout_drift_descrete() {
-    let world = World::new();
-    let mut program = Program::start(&world).await;
+    let (world, mut program) = Program::alone().await;
     let holder = program.lock(NAME, Fair, "holder");
     holder.lock().await;
     let mut calls = Vec::new();
@@ -182,7 +157,7 @@ async fn lock_acquired_timeout_drift_descrete() {
 
 #[tokio::test(start_paused = true)]
 async fn abandoned_timeout_drift_descrete() {
-    let (world, faults) = one_mortal();
+    let (faults, world) = World::one_mortal();
     let (living, mut dying) = (
         Program::start(&world).await,
         Program::start_at(&world, 1).await,

@@ -16,7 +16,7 @@ use super::{
 use crate::support::{
     World,
     client::{Call, Client},
-    millis, secs,
+    expect, millis, secs,
 };
 
 /// Who waits, as the store has it.
@@ -26,13 +26,8 @@ fn queue(world: &World) -> Vec<String> {
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    let Value::Array(items) = list else {
-        panic!("{list:?}")
-    };
-    let text = |item: &Value| match item {
-        Value::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-        other => panic!("{other:?}"),
-    };
+    let items = expect!(list, Value::Array);
+    let text = |item: &Value| String::from_utf8(expect!(item, Value::Bytes).to_vec()).unwrap();
     items.iter().map(text).collect()
 }
 
@@ -48,8 +43,7 @@ async fn begin(client: &mut Client, lock: &Lock, wait: Duration) -> (Call, pb::W
 
 #[tokio::test(start_paused = true)]
 async fn lease_timeout() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let (begun, order) = (Instant::now(), RefCell::new(Vec::new()));
     let threads = (0..8_u32).map(|thread| {
         let (lock, order) = (program.lock(NAME, Fair, &thread.to_string()), &order);
@@ -66,8 +60,7 @@ async fn lease_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn multiple_locks() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let begun = Instant::now();
     let threads = (0..500).map(|thread: u32| {
         let lock = program.lock(NAME, Fair, &thread.to_string());
@@ -83,8 +76,7 @@ async fn multiple_locks() {
 
 #[tokio::test(start_paused = true)]
 async fn try_lock_non_delayed() {
-    let world = World::new();
-    let (one, two) = (Program::start(&world).await, Program::start(&world).await);
+    let (_world, one, two) = Program::pair().await;
     let (first, second) = (one.lock(NAME, Fair, "1"), two.lock(NAME, Fair, "1"));
     first.lock().await;
     assert!(!second.try_lock_for(millis(50)).await);
@@ -95,82 +87,6 @@ async fn try_lock_non_delayed() {
     );
     second.unlock().await;
     assert!(first.try_lock().await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn try_lock_wait() {
-    stories::try_lock_wait(Fair).await;
-}
-
-/// Unlike in Redisson's test, whoever lost the lock is told so.
-#[tokio::test(start_paused = true)]
-async fn expire() {
-    stories::expire(Fair, Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn force_unlock() {
-    stories::force_unlock(Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn auto_expire() {
-    stories::auto_expire(Fair, Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn get_hold_count() {
-    stories::get_hold_count(Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_held_by_current_thread_other_thread() {
-    stories::is_held_by_current_thread_other_thread(Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_held_by_current_thread() {
-    stories::is_held_by_current_thread(Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_locked_other_thread() {
-    stories::is_locked_other_thread(Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_locked() {
-    stories::is_locked(Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn unlock_fail() {
-    stories::unlock_fail(Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_unlock() {
-    stories::lock_unlock(Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn reentrancy() {
-    stories::reentrancy(Fair, Fair).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn concurrency_single_instance() {
-    stories::concurrency(Fair, 1, 15, 1).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn concurrency_loop_multi_instance() {
-    stories::concurrency(Fair, 16, 1, 20).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn concurrency_multi_instance() {
-    stories::concurrency(Fair, 100, 1, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,8 +115,7 @@ async fn concurrency_multi_instance_ordering() {
 /// that of the queue too.
 #[tokio::test(start_paused = true)]
 async fn name_mapper() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     let (one, two) = (
         program.lock("team:{a}:b", Fair, "1"),
         program.lock("team:{a}:b", Fair, "2"),
@@ -211,4 +126,24 @@ async fn name_mapper() {
     assert_eq!(queued, [format!("{}:2", program.session.id())]);
     one.unlock().await;
     call.expect_granted().await;
+}
+
+stories::tests! {
+    #[test] fn try_lock_wait() = stories::try_lock_wait(Fair);
+    // Unlike in Redisson's test, whoever lost the lock is told so.
+    #[test] fn expire() = stories::expire(Fair, Fair);
+    #[test] fn force_unlock() = stories::force_unlock(Fair);
+    #[test] fn auto_expire() = stories::auto_expire(Fair, Fair);
+    #[test] fn get_hold_count() = stories::get_hold_count(Fair);
+    #[test] fn is_held_by_current_thread_other_thread() =
+        stories::is_held_by_current_thread_other_thread(Fair);
+    #[test] fn is_held_by_current_thread() = stories::is_held_by_current_thread(Fair);
+    #[test] fn is_locked_other_thread() = stories::is_locked_other_thread(Fair);
+    #[test] fn is_locked() = stories::is_locked(Fair);
+    #[test] fn unlock_fail() = stories::unlock_fail(Fair);
+    #[test] fn lock_unlock() = stories::lock_unlock(Fair);
+    #[test] fn reentrancy() = stories::reentrancy(Fair, Fair);
+    #[test] fn concurrency_single_instance() = stories::concurrency(Fair, 1, 15, 1);
+    #[test] fn concurrency_loop_multi_instance() = stories::concurrency(Fair, 16, 1, 20);
+    #[test] fn concurrency_multi_instance() = stories::concurrency(Fair, 100, 1, 1);
 }

@@ -14,7 +14,7 @@ use super::{
     },
     read, write,
 };
-use crate::support::{World, millis, secs};
+use crate::support::{millis, secs};
 
 /// How long a writer of another thread waits from now on.
 async fn writer_waits(program: &Program) -> Duration {
@@ -27,8 +27,7 @@ async fn writer_waits(program: &Program) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn read_lock_expiration() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     read(&program, "1").lock_with(secs(10)).await;
     read(&program, "2").lock_with(secs(3)).await;
     let waited = writer_waits(&program).await;
@@ -40,8 +39,7 @@ async fn read_lock_expiration() {
 
 #[tokio::test(start_paused = true)]
 async fn read_lock_expiration_renewal() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     let readers = (0..50_u32).map(|thread| {
         let lock = read(&program, &thread.to_string());
         async move {
@@ -56,8 +54,7 @@ async fn read_lock_expiration_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn write_lock_expiration() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let writer = write(&program, "1");
     writer.lock_with(secs(10)).await;
     writer.lock_with(secs(1)).await;
@@ -70,8 +67,7 @@ async fn write_lock_expiration() {
 
 #[tokio::test(start_paused = true)]
 async fn read_lock_lease_timeout_diff_threads_wrr() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     write(&program, "1").lock_with(secs(10)).await;
     let begun = Instant::now();
     let (two, three) = (read(&program, "2"), read(&program, "3"));
@@ -82,8 +78,7 @@ async fn read_lock_lease_timeout_diff_threads_wrr() {
 
 #[tokio::test(start_paused = true)]
 async fn read_lock_lease_timeout_diff_threads_rrw() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     read(&program, "1").lock_with(secs(10)).await;
     tokio::time::sleep(secs(5)).await;
     let second = read(&program, "2");
@@ -95,8 +90,7 @@ async fn read_lock_lease_timeout_diff_threads_rrw() {
 
 #[tokio::test(start_paused = true)]
 async fn read_lock_lease_timeout() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let reader = read(&program, "1");
     reader.lock_with(secs(10)).await;
     reader.lock_with(secs(10)).await;
@@ -113,8 +107,7 @@ async fn read_lock_lease_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn read_write_ttl() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     let (reader, writer) = (read(&program, "1"), write(&program, "1"));
     writer.lock().await;
     reader.lock().await;
@@ -133,8 +126,7 @@ async fn read_write_ttl() {
 
 #[tokio::test(start_paused = true)]
 async fn expire_read() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     read(&program, "1").lock_with(secs(2)).await;
     let begun = Instant::now();
     read(&program, "2").lock().await;
@@ -143,24 +135,8 @@ async fn expire_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn expire_write() {
-    stories::expire(Write, Write).await;
-    stories::expire(Write, Read).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn auto_expire() {
-    stories::auto_expire(Write, Write).await;
-    stories::auto_expire(Read, Write).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn multi_instance_read_lock_zombie_cleanup() {
-    let world = World::of(2);
-    let (zombie, living) = (
-        Program::start(&world).await,
-        Program::start_at(&world, 1).await,
-    );
+    let (_world, zombie, living) = Program::apart().await;
     read(&zombie, "1").lock().await;
     let reader = read(&living, "1");
     reader.lock().await;
@@ -169,4 +145,10 @@ async fn multi_instance_read_lock_zombie_cleanup() {
     assert_eq!(reader.unlock().await, 0);
     let waited = writer_waits(&living).await;
     assert!(waited < millis(50), "{waited:?}");
+}
+
+stories::tests! {
+    #[test] fn expire_write() = stories::expire(Write, Write), stories::expire(Write, Read);
+    #[test] fn auto_expire() =
+        stories::auto_expire(Write, Write), stories::auto_expire(Read, Write);
 }

@@ -24,8 +24,7 @@ fn write(program: &Program, thread: &str) -> Lock {
 
 #[tokio::test(start_paused = true)]
 async fn read_lock_is_locked() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (world, program) = Program::alone().await;
     write(&program, "1").lock().await;
     assert!(!read(&program, "1").is_locked().await);
     read(&program, "1").lock().await;
@@ -39,8 +38,7 @@ async fn read_lock_is_locked() {
 #[tokio::test(start_paused = true)]
 async fn name() {
     const NAME: &str = "{test}:abc:key";
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let readers = (0..10).map(|thread: u32| {
         let lock = program.lock(NAME, Read, &thread.to_string());
         async move {
@@ -60,8 +58,7 @@ async fn name() {
 /// `testWR`.
 #[tokio::test(start_paused = true)]
 async fn wr() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let (reader, writer) = (read(&program, "1"), write(&program, "1"));
     writer.lock().await;
     reader.lock().await;
@@ -74,11 +71,7 @@ async fn wr() {
 
 #[tokio::test(start_paused = true)]
 async fn write_read() {
-    let world = World::of(2);
-    let (one, two) = (
-        Program::start(&world).await,
-        Program::start_at(&world, 1).await,
-    );
+    let (_world, one, two) = Program::apart().await;
     let writer = write(&one, "writer");
     writer.lock().await;
     let readers = (0..20).map(|thread: u32| {
@@ -101,8 +94,7 @@ async fn write_read() {
 
 #[tokio::test(start_paused = true)]
 async fn write_read_reentrancy() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let (reader, writer) = (read(&program, "1"), write(&program, "1"));
     writer.lock().await;
     reader.lock().await;
@@ -118,8 +110,7 @@ async fn write_read_reentrancy() {
 
 #[tokio::test(start_paused = true)]
 async fn write_lock() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let writer = write(&program, "1");
     assert!(writer.try_lock().await && writer.clone().try_lock().await);
     let (other, reader) = (write(&program, "2"), read(&program, "2"));
@@ -134,8 +125,7 @@ async fn write_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_read() {
-    let world = World::new();
-    let program = Program::start(&world).await;
+    let (_world, program) = Program::alone().await;
     let (one, two) = (read(&program, "1"), read(&program, "2"));
     assert!(one.try_lock().await && two.try_lock().await);
     assert_eq!((one.hold_count().await, two.hold_count().await), (1, 1));
@@ -145,61 +135,6 @@ async fn multi_read() {
     assert!(!writer.try_lock().await);
     two.unlock().await;
     assert!(writer.try_lock().await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn force_unlock() {
-    stories::force_unlock(Read).await;
-    stories::force_unlock(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn hold_count() {
-    stories::get_hold_count(Read).await;
-    stories::get_hold_count(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_held_by_current_thread_other_thread() {
-    stories::is_held_by_current_thread_other_thread(Read).await;
-    stories::is_held_by_current_thread_other_thread(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_held_by_current_thread() {
-    stories::is_held_by_current_thread(Read).await;
-    stories::is_held_by_current_thread(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_locked_other_thread() {
-    stories::is_locked_other_thread(Read).await;
-    stories::is_locked_other_thread(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn is_locked() {
-    stories::is_locked(Read).await;
-    stories::is_locked(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn unlock_fail() {
-    stories::unlock_fail(Read).await;
-    stories::unlock_fail(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_unlock() {
-    stories::lock_unlock(Read).await;
-    stories::lock_unlock(Write).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn reentrancy() {
-    stories::reentrancy(Read, Write).await;
-    stories::reentrancy(Write, Read).await;
-    stories::reentrancy(Write, Write).await;
 }
 
 /// Readers and writers at two coordinators; unlike in Redisson's tests nobody may write together
@@ -246,17 +181,24 @@ async fn concurrency(programs: usize, threads: u32, rounds: u32) {
     world.expect_nothing_left(&[NAME]).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn concurrency_single_instance() {
-    concurrency(1, 15, 2).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn concurrency_loop_multi_instance() {
-    concurrency(16, 1, 10).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn concurrency_multi_instance() {
-    concurrency(100, 1, 1).await;
+stories::tests! {
+    #[test] fn force_unlock() = stories::force_unlock(Read), stories::force_unlock(Write);
+    #[test] fn hold_count() = stories::get_hold_count(Read), stories::get_hold_count(Write);
+    #[test] fn is_held_by_current_thread_other_thread() =
+        stories::is_held_by_current_thread_other_thread(Read),
+        stories::is_held_by_current_thread_other_thread(Write);
+    #[test] fn is_held_by_current_thread() =
+        stories::is_held_by_current_thread(Read), stories::is_held_by_current_thread(Write);
+    #[test] fn is_locked_other_thread() =
+        stories::is_locked_other_thread(Read), stories::is_locked_other_thread(Write);
+    #[test] fn is_locked() = stories::is_locked(Read), stories::is_locked(Write);
+    #[test] fn unlock_fail() = stories::unlock_fail(Read), stories::unlock_fail(Write);
+    #[test] fn lock_unlock() = stories::lock_unlock(Read), stories::lock_unlock(Write);
+    #[test] fn reentrancy() =
+        stories::reentrancy(Read, Write),
+        stories::reentrancy(Write, Read),
+        stories::reentrancy(Write, Write);
+    #[test] fn concurrency_single_instance() = concurrency(1, 15, 2);
+    #[test] fn concurrency_loop_multi_instance() = concurrency(16, 1, 10);
+    #[test] fn concurrency_multi_instance() = concurrency(100, 1, 1);
 }

@@ -16,7 +16,10 @@ use lockkeeper_store::{
 use parking_lot::Mutex;
 
 use super::{super::story::config, planting::Planting};
-use crate::support::hosts::{Host, Store};
+use crate::support::{
+    expect,
+    hosts::{Host, Store},
+};
 
 /// A script may take so much of Redis.
 const BUDGET: Duration = Duration::from_millis(5);
@@ -114,9 +117,7 @@ impl Meter {
 
     /// The processor time of Redis' main thread.
     async fn cpu(&self) -> Duration {
-        let Value::Bytes(info) = self.store.command(&["INFO", "cpu"]).await else {
-            panic!("information is a text")
-        };
+        let info = expect!(self.store.command(&["INFO", "cpu"]).await, Value::Bytes);
         let info = String::from_utf8_lossy(&info).into_owned();
         let of = |field: &str| -> f64 {
             let line = info.lines().find_map(|line| line.strip_prefix(field));

@@ -139,6 +139,8 @@ fn what_was_not_done_has_a_reason() {
         "unavailable",
         "session not found",
         "session detached",
+        "session superseded",
+        "session ended by force",
         "request over",
     ] {
         expect(&["failure"], [asked(A, Kind::Try, Told::Refused(why))]);

@@ -50,7 +50,12 @@ impl Waits<'_> {
                 failed() || waited && !self.is_alone(span)
             }
             Told::Refused("draining") => went_down(),
-            Told::Refused("session not found" | "session detached") => has_left(),
+            Told::Refused(
+                "session not found"
+                | "session detached"
+                | "session superseded"
+                | "session ended by force",
+            ) => has_left(),
             Told::Refused("request over") => span.repeat,
             Told::NotOwner if span.kind.takes() => {
                 let is_forced = self.forced(span.name, from.saturating_sub(1), until);

@@ -111,11 +111,11 @@ impl Foreign {
     }
 
     fn move_deadline(&self, deadlines: &str, member: &str, by: u64) {
-        if self.deadline(deadlines, member).is_some() {
-            let by = format!("-{by}");
+        if let Some(deadline) = self.deadline(deadlines, member) {
+            let moved = deadline.saturating_sub(by).to_string();
             self.world
                 .ledger
-                .command(&["ZADD", deadlines, "INCR", &by, member]);
+                .command(&["ZADD", deadlines, &moved, member]);
         }
     }
 

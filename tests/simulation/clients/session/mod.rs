@@ -319,6 +319,7 @@ impl Life {
                     watched: held.watched,
                     fencing_token: held.token,
                     hold_count: held.count,
+                    is_permitted: true,
                 });
             let named = Resumed {
                 locks: named.collect(),

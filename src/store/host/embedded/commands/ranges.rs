@@ -38,7 +38,7 @@ struct Bound {
 }
 
 pub(super) fn zrange(engine: &mut Engine, args: &[&[u8]]) -> Answer {
-    let options = Options::parse(&args[3..], Options::default(), true)?;
+    let options = Options::parse(&args[3..], Options::default())?;
     range(engine, args, &options)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn zrevrange(engine: &mut Engine, args: &[&[u8]]) -> Answer {
         reversed: true,
         ..Options::default()
     };
-    let options = Options::parse(&args[3..], reversed, false)?;
+    let options = Options::parse(&args[3..], reversed)?;
     range(engine, args, &options)
 }
 
@@ -56,7 +56,7 @@ pub(super) fn zrangebyscore(engine: &mut Engine, args: &[&[u8]]) -> Answer {
         by_score: true,
         ..Options::default()
     };
-    let options = Options::parse(&args[3..], by_score, false)?;
+    let options = Options::parse(&args[3..], by_score)?;
     range(engine, args, &options)
 }
 
@@ -69,21 +69,11 @@ pub(super) fn zcount(engine: &mut Engine, args: &[&[u8]]) -> Answer {
 fn range(engine: &mut Engine, args: &[&[u8]], options: &Options) -> Answer {
     let (key, first, last) = (args[0], args[1], args[2]);
     if options.by_score {
-        let (min, max) = if options.reversed {
-            (last, first)
-        } else {
-            (first, last)
-        };
-        let scores = Scores::parse(min, max)?;
+        let scores = Scores::parse(first, last)?;
         let Some(set) = engine.keys.read::<SortedSet>(key)? else {
             return Ok(Reply::Array(Vec::new()));
         };
-        return Ok(if options.reversed {
-            let members: Vec<_> = scores.of(set).collect();
-            options.reply(options.limited(members.into_iter().rev()))
-        } else {
-            options.reply(options.limited(scores.of(set)))
-        });
+        return Ok(options.reply(options.limited(scores.of(set))));
     }
     let (first, last) = (integer_argument(first)?, integer_argument(last)?);
     let Some(set) = engine.keys.read::<SortedSet>(key)? else {
@@ -100,7 +90,7 @@ fn range(engine: &mut Engine, args: &[&[u8]], options: &Options) -> Answer {
 // === impl Options ===
 
 impl Options {
-    fn parse(mut words: &[&[u8]], mut options: Self, free: bool) -> Result<Self, Refusal> {
+    fn parse(mut words: &[&[u8]], mut options: Self) -> Result<Self, Refusal> {
         const LIMIT_OF_RANKS: Refusal = Refusal::new(
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
         );
@@ -108,8 +98,6 @@ impl Options {
             words = rest;
             match word.to_ascii_lowercase().as_slice() {
                 b"withscores" => options.with_scores = true,
-                b"rev" if free && !options.reversed => options.reversed = true,
-                b"byscore" if free && !options.by_score => options.by_score = true,
                 b"limit" => {
                     let [skip, take, rest @ ..] = words else {
                         return Err(Refusal::SYNTAX);

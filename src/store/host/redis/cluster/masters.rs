@@ -13,12 +13,12 @@ use super::{
     channels::Channels,
     refresher::Refresher,
     router::Router,
-    slot::{hash_tag, slot},
+    slot::{hash_tag, slot, tag_of},
     walk,
 };
 use crate::host::{
     Acks, Call, Connected, HostError, Partition, Replication, ScanCursor, Scanned, ScriptHost,
-    Value, WakeSender,
+    Server, Value, WakeSender,
 };
 
 struct Cluster {
@@ -96,6 +96,16 @@ impl ScriptHost for Cluster {
 
     fn partition(&self, key: &[u8]) -> Partition {
         slot(key)
+    }
+
+    fn servers(&self) -> Vec<Server> {
+        let topology = self.router.known_topology().unwrap_or_default();
+        let masters = topology.masters_by_first_slot().into_iter();
+        let servers = masters.map(|(slot, address)| Server {
+            name: address.to_string(),
+            tag: tag_of(slot),
+        });
+        servers.collect()
     }
 
     fn has_partition_messages(&self) -> bool {

@@ -13,13 +13,19 @@ use super::{
     router::{Router, View},
     topology::Topology,
 };
-use crate::host::Wake;
+use crate::host::{Wake, metrics::Share};
 
 /// How often the nodes are asked. They themselves need seconds to agree on a failover.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Between two rounds when something seems to have changed.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Between two lines of the same problem, which goes on.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// Between two lines that only say that slots have moved between the same masters.
+const MOVES_TOLD_AFTER: Duration = Duration::from_secs(10);
 
 /// Nodes that are asked in one round; in a larger cluster others come next.
 const ASKED_MAX: usize = 9;
@@ -32,7 +38,13 @@ pub(super) struct Refresher {
     channels: Arc<Channels>,
     seats: Vec<Seat>,
     known: Option<(u64, Topology)>,
-    problem: Option<String>,
+    /// What keeps all nodes from answering, and when that was logged last.
+    problem: Option<(String, Instant)>,
+    /// Commands that no node allows, while it is not known who the masters are, which check their
+    /// users' rights themselves.
+    lacks: Option<Share>,
+    /// When the masters and their slots were logged last.
+    told_at: Option<Instant>,
     uncovered: Option<(u16, u16)>,
 }
 
@@ -65,6 +77,8 @@ impl Refresher {
             seats,
             known: None,
             problem: None,
+            lacks: None,
+            told_at: None,
             uncovered: None,
         })
     }
@@ -87,6 +101,7 @@ impl Refresher {
         match believed(&answers, asked, known) {
             Some(answer) => {
                 self.problem = None;
+                self.lacks = None;
                 let answer = answer.clone();
                 self.follow(answer);
             }
@@ -116,14 +131,26 @@ impl Refresher {
 
     fn tell_problem(&mut self, problem: Option<String>) {
         let problem = problem.unwrap_or_else(|| "no node of the cluster answers".to_owned());
-        if self.problem.as_ref() == Some(&problem) {
+        let told = self.problem.as_ref();
+        let is_told = told.is_some_and(|(told, at)| {
+            reply::is_same_failure(told, &problem) && at.elapsed() < TOLD_AGAIN_AFTER
+        });
+        if is_told {
             return;
         }
-        tracing::warn!(%problem, "the cluster cannot be queried, retrying");
+        let knows_masters = self.known.is_some();
+        tracing::warn!(
+            %problem,
+            knows_masters,
+            "the cluster cannot be queried, and changes of its masters are not seen, retrying"
+        );
         if self.known.is_none() {
             self.router.show(View::Unknown(problem.as_str().into()));
+            let is_refused = problem.contains(" answers NOPERM ");
+            let lacks = || self.router.config().metrics.lacks();
+            self.lacks.get_or_insert_with(lacks).set(is_refused.into());
         }
-        self.problem = Some(problem);
+        self.problem = Some((problem, Instant::now()));
     }
 
     fn follow(&mut self, answer: Answer) {
@@ -141,8 +168,19 @@ impl Refresher {
             .as_ref()
             .is_some_and(|it| topology.has_same_masters(it));
         if !same_masters {
-            let masters = topology.masters().len();
-            tracing::info!(epoch, masters, "the cluster's masters and their slots");
+            let masters = topology.masters();
+            // Slots move one by one: a line for each would be two in a second, for minutes.
+            let is_told = before.as_ref().is_some_and(|it| it.masters() == masters)
+                && self
+                    .told_at
+                    .is_some_and(|at| at.elapsed() < MOVES_TOLD_AFTER);
+            let masters = masters.len();
+            if is_told {
+                tracing::debug!(epoch, masters, "slots of the cluster have moved");
+            } else {
+                tracing::info!(epoch, masters, "the cluster's masters and their slots");
+                self.told_at = Some(Instant::now());
+            }
         }
         let promoted = before.is_some_and(|before| topology.has_promoted_since(&before));
         self.router.show(View::Known(Arc::new(topology.clone())));
@@ -254,7 +292,11 @@ impl Seat {
 
 impl Answer {
     fn parse(info: &Value, slots: &Value, asked: &Address) -> Result<Self, String> {
-        if let Value::ServerError(error) = slots {
+        let refused = [slots, info].into_iter().find_map(|answer| match answer {
+            Value::ServerError(error) => Some(error),
+            _ => None,
+        });
+        if let Some(error) = refused {
             let text = error.details().unwrap_or_default();
             return Err(if text.contains("cluster support disabled") {
                 "is not part of a cluster".to_owned()

@@ -65,3 +65,14 @@ fn a_server_without_cluster_mode_is_named() {
     let nonsense = Answer::parse(&Value::Nil, &slots("a"), &address("asked"));
     assert_eq!(nonsense, Err("answers what cannot be read".to_owned()));
 }
+
+#[test]
+fn a_right_that_is_missing_is_named_whichever_command_needs_it() {
+    let text = "NOPERM this user has no permissions to run the 'cluster|info' command";
+    let refused = parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap();
+    let expected = Err(format!("answers {text}"));
+    let of_info = Answer::parse(&refused, &slots("a"), &address("asked"));
+    assert_eq!(of_info, expected);
+    let of_slots = Answer::parse(&info("ok", 1), &refused, &address("asked"));
+    assert_eq!(of_slots, expected);
+}

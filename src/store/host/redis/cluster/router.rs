@@ -198,10 +198,11 @@ impl Router {
 
     /// Where a node is, and how to log in.
     pub(super) fn endpoint(&self, address: &Address) -> Result<Endpoint, ConfigError> {
-        Endpoint::new(&RedisConfig {
+        let endpoint = Endpoint::new(&RedisConfig {
             url: self.url.node_url(address),
             ..self.config.clone()
-        })
+        });
+        endpoint.map(Endpoint::of_cluster)
     }
 }
 

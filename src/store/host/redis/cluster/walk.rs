@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use super::router::Router;
+use super::{super::address::Address, router::Router};
 use crate::host::{HostError, ScanCursor, Scanned};
 
 /// Some keys of the master that the cursor says, and where to go on.
@@ -27,7 +27,8 @@ pub(super) async fn scan(
         0
     };
     let node = router.node(address)?;
-    let (keys, position) = node.scanner.scan(position, containing, work).await?;
+    let scanned = node.scanner.scan(position, containing, work).await;
+    let (keys, position) = scanned.map_err(|error| named(error, address))?;
     let last = masters.last().is_some_and(|(it, _)| it == slot);
     let next = match position {
         0 if last => None,
@@ -41,4 +42,38 @@ pub(super) async fn scan(
         }),
     };
     Ok(Scanned { keys, next })
+}
+
+/// An error with the node that it came from: the walk ends there.
+fn named(error: HostError, node: &Address) -> HostError {
+    match error {
+        HostError::Unavailable(why) => HostError::Unavailable(format!("{node}: {why}")),
+        HostError::OutcomeUnknown(why) => HostError::OutcomeUnknown(format!("{node}: {why}")),
+        HostError::Rejected { code, message } => HostError::Rejected {
+            code,
+            message: format!("{message} ({node})"),
+        },
+        HostError::OutOfMemory => HostError::OutOfMemory,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_node_that_it_came_from() {
+        let node = Address::parse("10.0.0.1:7000").unwrap();
+        for error in [
+            HostError::Unavailable("refused".into()),
+            HostError::OutcomeUnknown("late".into()),
+            HostError::Rejected {
+                code: "NOPERM".into(),
+                message: "no".into(),
+            },
+        ] {
+            let text = named(error, &node).to_string();
+            assert!(text.contains("10.0.0.1:7000"), "{text}");
+        }
+    }
 }

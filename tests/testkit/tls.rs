@@ -1,4 +1,4 @@
-//! The certificate of servers that speak TLS, which only their coordinators trust.
+//! The certificate of Redis servers that speak TLS, and of their clients; nobody else trusts it.
 
 use std::{fs, net::Ipv4Addr};
 
@@ -6,13 +6,13 @@ use rcgen::generate_simple_self_signed;
 use tempfile::TempDir;
 
 /// A certificate and its key, as files.
-pub(crate) struct Certificate(TempDir);
+pub struct Certificate(TempDir);
 
 // === impl Certificate ===
 
 impl Certificate {
     /// One for servers at these addresses.
-    pub(crate) fn of(addresses: &[Ipv4Addr]) -> Self {
+    pub fn of(addresses: &[Ipv4Addr]) -> Self {
         let names: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         let made = generate_simple_self_signed(names).expect("a certificate");
         let it = Self(TempDir::new().expect("a temporary directory"));
@@ -22,13 +22,13 @@ impl Certificate {
     }
 
     /// The file of the certificate, by which coordinators know the servers.
-    pub(crate) fn certificate(&self) -> String {
+    pub fn certificate(&self) -> String {
         self.file("certificate.pem")
     }
 
-    /// The arguments of a server or sentinel that shows it, asks its clients for none, and reaches
-    /// others by TLS, too.
-    pub(crate) fn arguments(&self) -> [String; 12] {
+    /// The arguments of a server or sentinel that shows it, asks its clients for theirs or not, and
+    /// reaches others by TLS, too.
+    pub fn arguments(&self, auth_clients: bool) -> [String; 12] {
         [
             "--tls-cert-file",
             &self.certificate(),
@@ -37,7 +37,7 @@ impl Certificate {
             "--tls-ca-cert-file",
             &self.certificate(),
             "--tls-auth-clients",
-            "no",
+            if auth_clients { "yes" } else { "no" },
             "--tls-replication",
             "yes",
             "--tls-cluster",
@@ -46,11 +46,12 @@ impl Certificate {
         .map(str::to_owned)
     }
 
-    fn key(&self) -> String {
+    pub fn key(&self) -> String {
         self.file("key.pem")
     }
 
-    fn file(&self, name: &str) -> String {
+    /// A file beside them.
+    pub fn file(&self, name: &str) -> String {
         self.0.path().join(name).display().to_string()
     }
 }

@@ -1,0 +1,103 @@
+//! Elections whose store does not answer, or where nobody waits.
+
+use std::sync::Arc;
+
+use lockkeeper_access::Account;
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_store::script::Mode;
+use tokio::time::sleep;
+
+use super::{
+    Caller, Fault, SECOND, acquire, config, granted, holders, in_session, name, open, settle,
+    start_faulty,
+};
+use crate::{
+    admin::Reason,
+    election::{
+        lead,
+        request::{Campaign, ElectionValue, Transfer},
+    },
+    error::Error,
+    lock,
+    lock::{outcome::NotGranted, request::Release},
+    stream::Opened,
+    yields::RequestYield,
+};
+
+fn campaign(opened: &Opened) -> Campaign {
+    Campaign {
+        acquire: acquire("e", Mode::Fair, &in_session(opened, "")),
+        wait: None,
+        value: ElectionValue::parse("v").unwrap(),
+    }
+}
+
+/// To the first in line.
+fn transfer() -> Transfer {
+    Transfer {
+        to: String::new(),
+        ask: RequestYield {
+            name: name("e"),
+            by: String::new(),
+            reason: Reason::parse("why").unwrap(),
+            within: SECOND,
+            preempt: Some(SECOND * 60),
+            for_owner: None,
+            account: Account::default(),
+        },
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leadership_is_not_taken_away_for_nobody() {
+    let (_faults, coordinator, _store) = start_faulty(config());
+    let core = &coordinator.core;
+    let free = lead::transfer(core, &transfer()).await.unwrap();
+    assert_eq!(free.holder_count, 0);
+    let (leader, candidate) = (open(&coordinator), open(&coordinator));
+    let leading = acquire("e", Mode::Fair, &in_session(&leader, ""));
+    granted(&coordinator, &leading).await.take().unwrap();
+    let refused = lead::transfer(core, &transfer()).await;
+    assert_eq!(refused.err(), Some(Error::CandidateNotWaiting));
+    sleep(SECOND * 5).await;
+    assert_eq!(holders(core, "e").await, [("0".to_owned(), 1)]);
+    let (shared, waits) = (Arc::clone(core), campaign(&candidate));
+    let waits = spawn_detached("waits", async move {
+        let elected = lead::campaign(&shared, &waits, &mut Caller::default()).await;
+        elected.map(|it| it.map(|it| it.delivery.take().unwrap()).is_ok())
+    });
+    settle().await;
+    let asked = lead::transfer(core, &transfer()).await.unwrap();
+    assert_eq!(asked.holder_count, 1);
+    sleep(SECOND * 90).await;
+    assert_eq!(waits.await.unwrap(), Ok(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_keeps_its_place_if_its_value_is_not_taken_at_once() {
+    for (faults_in_a_row, is_elected) in [(1, true), (3, true), (400, false)] {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let (leader, candidate) = (open(&coordinator), open(&coordinator));
+        let leading = acquire("e", Mode::Fair, &in_session(&leader, ""));
+        granted(&coordinator, &leading).await.take().unwrap();
+        let (core, request) = (Arc::clone(&coordinator.core), campaign(&candidate));
+        let waits = spawn_detached("waits", async move {
+            let elected = lead::campaign(&core, &request, &mut Caller::default()).await?;
+            elected.map_err(|NotGranted { .. }| Error::Draining)
+        });
+        settle().await;
+        for _ in 0..faults_in_a_row {
+            faults.next("election_proclaim", Fault::Unavailable);
+        }
+        let back = Release {
+            name: name("e"),
+            mode: Mode::Fair,
+            owner: leading.owner.clone(),
+            request_id: None,
+        };
+        let released = lock::release::release(&coordinator.core, &back).await;
+        assert_eq!(released, Ok(0));
+        let elected = waits.await.unwrap();
+        assert_eq!(elected.is_ok(), is_elected, "{:?}", elected.err());
+    }
+}
