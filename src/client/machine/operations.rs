@@ -24,7 +24,7 @@ use crate::{
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The largest frame. By default a coordinator ends the stream after a larger one.
-const FRAME_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const FRAME_BYTES_MAX: usize = 1024 * 1024;
 
 /// The operations without an answer, sent or to be sent.
 #[derive(Debug)]

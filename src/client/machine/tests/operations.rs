@@ -1,12 +1,9 @@
 //! The rows of operations.
 
-use std::collections::HashMap;
-
 use lockkeeper_api::pb::{
     self, NotGrantedReason, session_request::Request, session_response::Response,
 };
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt as _};
+use tonic::Code;
 
 use super::{
     rows,
@@ -22,7 +19,8 @@ use crate::{
 };
 
 rows! {
-    "the user starts one" => an_operation_is_sent_on_a_stream;
+    "the user starts one" => an_operation_is_sent_on_a_stream,
+        a_request_that_no_coordinator_takes_is_not_sent;
     "`waiting`, `waiting_for_*`" => the_user_sees_waits;
     "a grant for an operation whose caller waits" => a_grant_is_delivered;
     "a grant for an abandoned operation" => a_late_grant_is_released;
@@ -31,7 +29,8 @@ rows! {
     "an answer to an operation that was not sent since it failed" => a_second_answer_is_ignored;
     "`failed`, reason `STORE_UNAVAILABLE`, `DRAINING` or `OUTCOME_UNKNOWN`" =>
         a_failure_that_may_pass_is_retried, patience_ends_with_the_lease;
-    "`failed`, reason `NOT_OWNER`, for an uncertain acquire" => what_was_released_is_asked_anew;
+    "`failed`, reason `NOT_OWNER`, for an uncertain acquire that is not abandoned" =>
+        what_was_released_is_asked_anew, what_was_released_is_not_asked_anew_without_a_caller;
     "`failed` otherwise" => a_failure_is_a_refusal;
     "`wait_until` passes" => a_wait_ends_without_a_stream, a_wait_ends_when_the_stream_breaks,
         on_a_stream_a_wait_goes_on, a_late_grant_of_an_ended_wait_is_released;
@@ -222,7 +221,6 @@ fn what_was_released_is_asked_anew() {
     );
 }
 
-#[test]
 fn what_was_released_is_not_asked_anew_without_a_caller() {
     let mut story = Story::open();
     let op_id = story.start(acquire("a", "me"));
@@ -235,7 +233,6 @@ fn what_was_released_is_not_asked_anew_without_a_caller() {
     assert!(story.sent().is_empty());
 }
 
-#[test]
 fn a_request_that_no_coordinator_takes_is_not_sent() {
     let mut story = Story::open();
     let names = vec!["n".repeat(512); 2100];
@@ -249,24 +246,6 @@ fn a_request_that_no_coordinator_takes_is_not_sent() {
     );
     story.start(acquire_all(&names[..2000], "me"));
     assert_eq!(story.sent_kinds(), ["AcquireAll"]);
-}
-
-/// Its limit is smaller than the default.
-#[test]
-fn a_request_that_ended_the_stream_does_not_end_the_next_one() {
-    let mut story = Story::open();
-    let large = story.start(acquire(&"n".repeat(2000), "me"));
-    let small = story.start(acquire("a", "me"));
-    story.sent();
-    let about = HashMap::from([("bytes_max".to_owned(), "2000".to_owned())]);
-    let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", "lockkeeper", about);
-    let status = Status::with_error_details(Code::OutOfRange, "scripted", details);
-    story.step(Event::StreamEnded(Some(status.into())));
-    let failure = story.failure(large).to_string();
-    assert!(failure.ends_with("the limit is 2000"), "{failure}");
-    story.until_connects();
-    story.opened(Vec::new());
-    assert_eq!(story.sent_one().0, small);
 }
 
 fn a_failure_is_a_refusal() {

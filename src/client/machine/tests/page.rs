@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use super::{grants, operations, stream};
 use crate::machine::{
-    operations::RETRY_PAUSE,
+    operations::{FRAME_BYTES_MAX, RETRY_PAUSE},
     state::CLOSE_TIMEOUT,
     stream::{
         BACKOFF_MAX, BACKOFF_MIN, FIRST_PAUSE, LEAVE_TIMEOUT, OPEN_TIMEOUT, RESUME_TIMEOUT, State,
@@ -109,8 +109,10 @@ fn the_constants_are_those_of_the_page() {
         ("`CLOSE_TIMEOUT`", vec![CLOSE_TIMEOUT]),
     ];
     let rows = table(&page(), "## Constants");
-    // `lease` and two intervals come from the coordinator.
-    assert_eq!(rows.len(), known.len() + 3);
+    // `lease` and two intervals come from the coordinator; `FRAME_MAX` is no time.
+    assert_eq!(rows.len(), known.len() + 3 + 1);
+    let frame = rows.iter().find(|row| row[0] == "`FRAME_MAX`").unwrap();
+    assert!(frame[1].starts_with("1 MiB") && FRAME_BYTES_MAX == 1 << 20);
     for (name, times) in known {
         let row = rows.iter().find(|row| row[0] == name);
         let value = &row.unwrap_or_else(|| panic!("the page lacks {name}"))[1];

@@ -94,6 +94,13 @@ pub(super) fn failed(reason: &str, state: Option<&str>) -> Response {
     Response::Failed(tonic_types::Status::decode(status.details()).unwrap())
 }
 
+/// The end of a stream that a frame was too large for.
+pub(super) fn too_large(bytes_max: usize) -> Status {
+    let about = HashMap::from([("bytes_max".to_owned(), bytes_max.to_string())]);
+    let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", "lockkeeper", about);
+    Status::with_error_details(Code::OutOfRange, "scripted", details)
+}
+
 pub(super) fn request_id(request: &Request) -> &str {
     match request {
         Request::Acquire(it) => &it.request_id,

@@ -9,6 +9,7 @@ use super::{
     rows,
     story::{
         LEASE, MS, PING_INTERVAL, Story, acquire, acquire_all, acquire_permits, grant, request_id,
+        too_large,
     },
 };
 use crate::{
@@ -26,7 +27,10 @@ rows! {
     "`opened` | `Up`" => a_new_resume_token_replaces_the_first;
     "stream ends, or `leave_at` passes | `Up`" => a_broken_stream_is_replaced,
         a_stream_that_ends_after_a_close_ends_the_session,
-        a_stream_that_is_left_after_a_close_does_not;
+        a_stream_that_is_left_after_a_close_does_not,
+        streams_that_end_without_progress_are_opened_less_and_less_often;
+    "stream ends with reason `MESSAGE_TOO_LARGE` | `Up`" =>
+        a_request_that_ended_the_stream_does_not_end_the_next_one;
     "nothing received for `ping_interval` | `Up`" => silence_is_broken_by_a_ping;
     "nothing received for `ping_interval` after a ping | `Up`" => a_silent_stream_is_cancelled;
     "`going_away` | `Up`" => nothing_new_is_sent_to_one_that_goes_away;
@@ -41,8 +45,21 @@ rows! {
     "session ends | any" => the_end_loses_and_fails_everything;
 }
 
+/// Its limit is smaller than the default.
+fn a_request_that_ended_the_stream_does_not_end_the_next_one() {
+    let mut story = Story::open();
+    let large = story.start(acquire(&"n".repeat(2000), "me"));
+    let small = story.start(acquire("a", "me"));
+    story.sent();
+    story.step(Event::StreamEnded(Some(too_large(2000).into())));
+    let failure = story.failure(large).to_string();
+    assert!(failure.ends_with("the limit is 2000"), "{failure}");
+    story.until_connects();
+    story.opened(Vec::new());
+    assert_eq!(story.sent_one().0, small);
+}
+
 /// As if one of its operations ended each stream.
-#[test]
 fn streams_that_end_without_progress_are_opened_less_and_less_often() {
     let mut story = Story::open();
     let mut pauses = Vec::new();
