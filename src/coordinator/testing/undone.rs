@@ -160,3 +160,22 @@ async fn an_undo_that_is_not_answered_does_not_keep_its_session_from_being_resum
     assert_eq!(hold_counts(&resumed), [1]);
     assert_eq!(resumed.stream.names(), [name("a")]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_after_an_undo_that_was_given_up_takes_one_hold() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
+    granted(&coordinator, &request).await.take().unwrap();
+    faults.next("lock_acquire", Fault::RunsAfter(std::time::Duration::ZERO));
+    faults.next("lock_undo", Fault::Unavailable);
+    let second = attempt(&coordinator.core, &request, Refusal::Forgotten, None).await;
+    second.unwrap_err();
+    settle().await;
+    drop(opened.stream);
+    tokio::time::sleep(SECOND).await;
+    let left = release(&coordinator.core, &one_hold_of(&request)).await;
+    assert_eq!(left.unwrap(), 1);
+    let held = holders(&coordinator.core, "a").await;
+    assert_eq!(held, [("o".to_owned(), 1)]);
+}
