@@ -24,8 +24,8 @@ local function own_read_hold(keys, owner, serial)
   return hold
 end
 
--- Whether every reader is one of ours, as far as that can be told. (Their numbers do not tell: ours
--- may be listed after their ends.)
+-- Whether every reader is one of ours, as far as one page shows. Equal numbers do not show it: ours
+-- may be listed after their ends.
 local function are_ours(lock, readers)
   local page, owners = redis.call('hscan', lock, '0', 'count', LOOKED_AT_MAX), {}
   for i = 1, #page[2], 2 do

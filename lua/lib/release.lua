@@ -54,8 +54,8 @@ local function undo(record, request, hold, drop)
   elseif hold.newer or first[1] then
     return {0, count}
   elseif record then
-    -- The record may have ended before the grant. That is the attempt's if it began with it; of
-    -- other holds nothing tells whether the attempt ran.
+    -- The record may have ended before the grant. That is the attempt's if it began with it; for
+    -- other holds it is unknown whether the attempt ran.
     if count == 0 or request.expected ~= 0 or not request.serial then
       return {0, count}
     end

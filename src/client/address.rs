@@ -54,7 +54,7 @@ impl FromStr for Address {
             return refuse("must be one HOST:PORT, with a port up to 65535");
         };
         let authority = uri.authority().filter(|it| !it.host().is_empty());
-        // That of the scheme would rarely be meant, and a token would be shown to whoever is there.
+        // The default port of the scheme is rarely meant, and its server would be sent the token.
         let Some(authority) = authority.filter(|it| it.port_u16().is_some()) else {
             return refuse("needs a host and a port, such as locks:7625");
         };

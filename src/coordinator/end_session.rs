@@ -3,7 +3,10 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 use crate::{
     admin::Reason,
@@ -17,8 +20,8 @@ use crate::{
 /// other stores waiting.
 const TURN_MAX: Duration = Duration::from_secs(1);
 
-/// How long the end of a session waits until the store remembers it. After that it is remembered in
-/// the background.
+/// How long a close waits until the store remembers it. After that it is remembered in the
+/// background.
 const REMEMBERED_WITHIN: Duration = Duration::from_millis(100);
 
 /// Which sessions an operator means.
@@ -71,7 +74,9 @@ impl Core {
     /// Ends a session and releases what it held.
     pub(crate) async fn end(self: &Arc<Self>, session: &Arc<Session>) {
         if let Some(grants) = session.end(&self.deadlines) {
-            self.ended(session, grants).await;
+            let remembered = self.ended(session, grants).await;
+            // The record may be where the store does not answer, though what was held is elsewhere.
+            let _ = timeout(REMEMBERED_WITHIN, remembered).await;
             // It no longer relies on these either.
             let closed = std::mem::take(&mut session.state.lock().closed);
             for (grant, until) in &closed {
@@ -98,14 +103,20 @@ impl Core {
             sessions: ended.len(),
             grants: ended.iter().map(|(_, grants)| grants.len()).sum(),
         };
-        let each = async |(session, grants)| self.ended(&session, grants).await;
+        let each = async |(session, grants)| drop(self.ended(&session, grants).await.await);
         stream::iter(ended)
             .for_each_concurrent(RELEASES_MAX, each)
             .await;
         counts
     }
 
-    async fn ended(self: &Arc<Self>, session: &Arc<Session>, grants: Vec<Holding>) {
+    /// Releases what a session held. Returns when the store has answered; the task ends when it
+    /// remembers the end.
+    async fn ended(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        grants: Vec<Holding>,
+    ) -> JoinHandle<()> {
         self.sessions.remove(session);
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
         let (core, ended) = (Arc::clone(self), Arc::clone(session));
@@ -121,10 +132,11 @@ impl Core {
             let core = Arc::clone(self);
             async move { in_turn(turn, core.release_all(&grant)).await }
         });
-        let releases = releases.buffer_unordered(RELEASES_MAX);
-        // The record may be where the store does not answer, though all that was held is elsewhere.
-        let remembered = timeout(REMEMBERED_WITHIN, remembered);
-        let _ = futures::join!(remembered, releases.collect::<()>());
+        releases
+            .buffer_unordered(RELEASES_MAX)
+            .collect::<()>()
+            .await;
+        remembered
     }
 
     /// Has the store remember that a session has ended.

@@ -1,6 +1,6 @@
 //! Sessions that go on at another coordinator.
 //!
-//! Each resume is told to all coordinators, and ends what an earlier one has left elsewhere: a
+//! Each resume is announced to all coordinators, and ends what an earlier one has left elsewhere: a
 //! stream there may be broken without a sign, and what it still waits for would be granted to
 //! nobody. If the message is missed, the end of that stream is noticed later.
 //!
@@ -26,8 +26,8 @@ use crate::{
 // === impl Core ===
 
 impl Core {
-    /// Tells all coordinators of a resume here, until it is told or over.
-    pub(crate) fn tell_moved(self: &Arc<Self>, session: &Arc<Session>, generation: u32) {
+    /// Announces a resume here to all coordinators, and retries until the store answers.
+    pub(crate) fn announce_resume(self: &Arc<Self>, session: &Arc<Session>, generation: u32) {
         // Such a session is never resumed elsewhere.
         if session.on_disconnect == OnDisconnect::Release {
             return;
@@ -40,14 +40,14 @@ impl Core {
         let (core, session) = (Arc::clone(self), Arc::clone(session));
         self.tasks.spawn("moved", async move {
             let (channel, prefix) = (&core.holders_channel, &core.config.limits.key_prefix);
-            let tell = || async {
-                // What would be told now is older than the resume that ended it.
+            let announce = || async {
+                // The announcement is older than the resume that ended this session.
                 if session.has_ended() {
                     return Ok(());
                 }
                 core.scripts.tell_moved(channel, prefix, &moved).await
             };
-            core.until_answered(session.lease, tell).await;
+            core.until_answered(session.lease, announce).await;
         });
     }
 
@@ -58,7 +58,9 @@ impl Core {
             return;
         };
         if self.attempts.is_own(&moved.from) {
-            session.told.fetch_max(moved.generation, Ordering::Relaxed);
+            session
+                .announced
+                .fetch_max(moved.generation, Ordering::Relaxed);
         } else if session.on_disconnect == OnDisconnect::Keep
             && session.end_if_moved(&self.deadlines, moved.generation)
         {

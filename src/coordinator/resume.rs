@@ -91,7 +91,7 @@ impl Coordinator {
         let generation = issue.map_or(0, |it| it.generation).saturating_add(1);
         let stream = core.attach(id, claims, account, generation)?;
         let session = Arc::clone(&stream.session);
-        core.tell_moved(&session, generation);
+        core.announce_resume(&session, generation);
         let known = session.grants();
         let kept = core.take_over(&session, checked, reasons, forbidden)?;
         drop(owner_locks);

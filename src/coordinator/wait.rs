@@ -25,6 +25,9 @@ use crate::{
 /// over.
 const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
 
+/// The pause before the last step of a wait is tried again.
+const STEP_RETRY: Duration = Duration::from_millis(200);
+
 /// What a wait does next.
 pub(crate) enum Next {
     Try,
@@ -144,6 +147,28 @@ pub(crate) async fn next<P: Progress>(
         } else {
             Next::Notify
         },
+    }
+}
+
+/// Pauses before the last step of a wait is tried again, if the store did not answer, until that
+/// time at most: the caller has waited for what it holds by then, and would lose its place. Fails
+/// if there is no more attempt. False if the caller goes away.
+pub(crate) async fn try_again<P: Progress>(
+    core: &Core,
+    progress: &P,
+    until: Instant,
+    error: Error,
+) -> Result<bool, Error> {
+    let passes = matches!(&error, Error::Store(error) if error.is_transient());
+    let retry = Instant::now() + STEP_RETRY;
+    if !passes || retry >= until {
+        return Err(error);
+    }
+    tokio::select! {
+        biased;
+        () = progress.gone() => Ok(false),
+        () = core.draining.cancelled() => Err(Error::Draining),
+        () = tokio::time::sleep_until(retry) => Ok(true),
     }
 }
 

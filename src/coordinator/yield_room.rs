@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 /// Requests to yield of one coordinator that stand at the same time.
 pub(crate) const YIELDS_MAX: usize = 1000;
 
-/// Those of one identity, so that none takes all places. Callers without credentials are not told
-/// apart.
+/// Those of one identity, so that none takes all places. Callers without credentials are not
+/// distinguished.
 pub(crate) const YIELDS_PER_IDENTITY_MAX: usize = YIELDS_MAX / 4;
 
 /// Counts the requests that stand. Cheap to clone.

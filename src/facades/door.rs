@@ -67,8 +67,8 @@ impl Door {
         })
     }
 
-    /// The same as [`Door::release_all`], and a retry gets the first answer, whoever holds the lock
-    /// by then. If the owner has locked it again meanwhile, it is released again.
+    /// As [`Door::release_all`], and a retry gets the first answer, even if another owner holds the
+    /// lock by then. If the owner has locked it again meanwhile, it is released again.
     pub(crate) async fn release_all_once(
         &self,
         release: Release,

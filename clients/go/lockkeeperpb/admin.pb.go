@@ -1055,10 +1055,10 @@ type ForceReleaseRequest struct {
 	// The reason, for the holder and for the audit log: 1 to 256 bytes, not blank, without control
 	// characters.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How long the lock stays closed to all others while its holders stop, at most for the lease that
-	// is left. It opens as soon as each of them has released its lost grant. A holder without a
-	// session is not notified and not waited for. From 100 ms to 24 h by default, as a lease. Zero or
-	// unset: the lock opens at once.
+	// How long the lock stays closed to all others while its holders stop, at most for the
+	// lease that is left. It opens as soon as each of them has released its lost grant. A
+	// holder without a session is not notified and not waited for. From 100 ms to 24 h by
+	// default, as a lease. Zero or unset: the lock opens at once.
 	GracePeriod   *durationpb.Duration `protobuf:"bytes,3,opt,name=grace_period,json=gracePeriod,proto3" json:"grace_period,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -78,9 +78,10 @@ type LockServiceClient interface {
 	// their leases end, unless the session chose ON_DISCONNECT_RELEASE. Until then the client can
 	// resume the session, on this coordinator or on any other with the same `session.secret`.
 	//
-	// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-	// arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
-	// another stream resumes the session. An operation that has no answer by then gets none.
+	// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
+	// does not arrive within 10 s, or if the client shows no life later; ABORTED /
+	// SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
+	// answer by then gets none.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 	// Waits for a lock. If the lock is not free, sends `waiting` at once and after each change of the
 	// wait. The last message is exactly one `granted` or `not_granted`; then the stream ends OK.
@@ -108,9 +109,9 @@ type LockServiceClient interface {
 	// A retry with the same `request_id` returns the first answer. Without one, a retry releases
 	// another hold if there is one.
 	//
-	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
-	// nothing, except that a former holder of a lock that was released by force thereby says that it
-	// has stopped: the grace period ends.
+	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That
+	// changes nothing, except that a former holder of a lock that was released by force
+	// thereby says that it has stopped: the grace period ends.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Extends the lease of a grant, counted from now; never shortens it.
 	//
@@ -150,8 +151,8 @@ type LockServiceClient interface {
 	// A retry with the same `request_id` returns the first answer. Without one, a retry releases
 	// another hold of each lock if there is one.
 	//
-	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
-	// that may end the grace period of a forced release.
+	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with
+	// Release, that may end the grace period of a forced release.
 	ReleaseAll(ctx context.Context, in *ReleaseAllRequest, opts ...grpc.CallOption) (*ReleaseAllResponse, error)
 	// Returns the holders and the waiters of a lock at the moment the store was read. Read-only.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -481,9 +482,10 @@ type LockServiceServer interface {
 	// their leases end, unless the session chose ON_DISCONNECT_RELEASE. Until then the client can
 	// resume the session, on this coordinator or on any other with the same `session.secret`.
 	//
-	// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-	// arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
-	// another stream resumes the session. An operation that has no answer by then gets none.
+	// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
+	// does not arrive within 10 s, or if the client shows no life later; ABORTED /
+	// SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
+	// answer by then gets none.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	// Waits for a lock. If the lock is not free, sends `waiting` at once and after each change of the
 	// wait. The last message is exactly one `granted` or `not_granted`; then the stream ends OK.
@@ -511,9 +513,9 @@ type LockServiceServer interface {
 	// A retry with the same `request_id` returns the first answer. Without one, a retry releases
 	// another hold if there is one.
 	//
-	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
-	// nothing, except that a former holder of a lock that was released by force thereby says that it
-	// has stopped: the grace period ends.
+	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That
+	// changes nothing, except that a former holder of a lock that was released by force
+	// thereby says that it has stopped: the grace period ends.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Extends the lease of a grant, counted from now; never shortens it.
 	//
@@ -553,8 +555,8 @@ type LockServiceServer interface {
 	// A retry with the same `request_id` returns the first answer. Without one, a retry releases
 	// another hold of each lock if there is one.
 	//
-	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
-	// that may end the grace period of a forced release.
+	// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with
+	// Release, that may end the grace period of a forced release.
 	ReleaseAll(context.Context, *ReleaseAllRequest) (*ReleaseAllResponse, error)
 	// Returns the holders and the waiters of a lock at the moment the store was read. Read-only.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)

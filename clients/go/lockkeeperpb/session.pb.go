@@ -84,10 +84,10 @@ func (OnDisconnect) EnumDescriptor() ([]byte, []int) {
 // operations, then optionally `close`.
 type SessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identifies an operation; every answer to the operation repeats it. The client chooses it: not
-	// 0, and unique among the stream's unanswered operations. An operation with the id of a wait is
-	// refused with that id (INVALID_OP_ID), and the wait goes on. In a `cancel` frame, the wait to
-	// cancel. Not used with open, resume and close.
+	// Identifies an operation; every answer to the operation repeats it. The client chooses
+	// it: not 0, and unique among the stream's unanswered operations. An operation with the
+	// id of a wait is refused with that id (INVALID_OP_ID), and the wait goes on. In a
+	// `cancel` frame, the wait to cancel. Not used with open, resume and close.
 	OpId uint64 `protobuf:"varint,1,opt,name=op_id,json=opId,proto3" json:"op_id,omitempty"`
 	// The request. In an operation the inner `session_id` may be empty; a different session's id is
 	// refused.
@@ -499,8 +499,8 @@ type isSessionRequest_Request interface {
 }
 
 type SessionRequest_Open struct {
-	// Opens a new session. A second `open` or `resume` on a stream is refused (INVALID_REQUEST),
-	// and the session goes on.
+	// Opens a new session. A second `open` or `resume` on a stream is refused
+	// (INVALID_REQUEST), and the session goes on.
 	Open *OpenSession `protobuf:"bytes,2,opt,name=open,proto3,oneof"`
 }
 
@@ -760,10 +760,11 @@ type OpenSession struct {
 	ClientName string `protobuf:"bytes,2,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
 	// What happens to the session's grants when its stream breaks.
 	OnDisconnect OnDisconnect `protobuf:"varint,3,opt,name=on_disconnect,json=onDisconnect,proto3,enum=lockkeeper.v1.OnDisconnect" json:"on_disconnect,omitempty"`
-	// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
-	// sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
-	// the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is frozen, or gone behind a
-	// proxy. It can resume the session. New resume tokens do not count.
+	// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends
+	// nor is sent a frame for six to twelve of these intervals, and at least 10 s, the
+	// coordinator ends the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is
+	// frozen, or gone behind a proxy. It can resume the session. New resume tokens do not
+	// count.
 	SendsPings    bool `protobuf:"varint,4,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -839,12 +840,13 @@ type ResumeSession struct {
 	// The session's latest resume token, from `opened`. It is accepted for `session.resume_max` after
 	// its issue (24 h by default), and longer by a coordinator that still has the session.
 	ResumeToken []byte `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// The grants that the client believes it holds, as it received them. The coordinator checks each
-	// by renewing it; a grant that is not watched gets no additional lease. Grants that are gone are
-	// reported by `lost`. A grant that is not named is released if this coordinator knows it;
-	// otherwise it ends with its lease. Name also each lock whose acquire was not answered. An entry
-	// that can not have been granted is ignored, such as one with an invalid name. A grant for which
-	// the caller no longer has the right `acquire` is reported by `lost`, and ends with its lease.
+	// The grants that the client believes it holds, as it received them. The coordinator
+	// checks each by renewing it; a grant that is not watched gets no additional lease.
+	// Grants that are gone are reported by `lost`. A grant that is not named is released if
+	// this coordinator knows it; otherwise it ends with its lease. Name also each lock whose
+	// acquire was not answered. An entry that can not have been granted is ignored, such as
+	// one with an invalid name. A grant for which the caller no longer has the right
+	// `acquire` is reported by `lost`, and ends with its lease.
 	// `limits.grants_per_session_max` counts the grants that are still held.
 	Grants []*Grant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
 	// The permits that the client believes it holds, checked in the same way. Grants that are gone

@@ -2,7 +2,8 @@
 
 import type { TestContext } from "node:test";
 
-import { credentials } from "@grpc/grpc-js";
+import { credentials, ServerCredentials } from "@grpc/grpc-js";
+import type { Server } from "@grpc/grpc-js";
 
 import { Lockkeeper } from "../src/index.js";
 import type { ClientOptions } from "../src/index.js";
@@ -19,6 +20,23 @@ export function clientOf(
   const client = new Lockkeeper({ endpoints, ...options });
   afterwards(t, () => client.close().catch(() => undefined));
   return client;
+}
+
+/** Binds a scripted coordinator to a free port until the end of the test, and returns its URL. */
+export async function addressOf(t: TestContext, server: Server): Promise<string> {
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) => {
+      if (error === null) {
+        resolve(bound);
+      } else {
+        reject(error);
+      }
+    });
+  });
+  afterwards(t, () => {
+    server.forceShutdown();
+  });
+  return `http://127.0.0.1:${String(port)}`;
 }
 
 /** Force-releases a lock, and returns when the coordinator has said that it did. */

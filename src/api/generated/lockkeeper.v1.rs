@@ -474,10 +474,10 @@ pub struct ForceReleaseRequest {
     /// characters.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
-    /// How long the lock stays closed to all others while its holders stop, at most for the lease that
-    /// is left. It opens as soon as each of them has released its lost grant. A holder without a
-    /// session is not notified and not waited for. From 100 ms to 24 h by default, as a lease. Zero or
-    /// unset: the lock opens at once.
+    /// How long the lock stays closed to all others while its holders stop, at most for the
+    /// lease that is left. It opens as soon as each of them has released its lost grant. A
+    /// holder without a session is not notified and not waited for. From 100 ms to 24 h by
+    /// default, as a lease. Zero or unset: the lock opens at once.
     #[prost(message, optional, tag = "3")]
     pub grace_period: ::core::option::Option<::prost_types::Duration>,
 }
@@ -4925,10 +4925,10 @@ pub struct PermitWaiter {
 /// operations, then optionally `close`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SessionRequest {
-    /// Identifies an operation; every answer to the operation repeats it. The client chooses it: not
-    /// 0, and unique among the stream's unanswered operations. An operation with the id of a wait is
-    /// refused with that id (INVALID_OP_ID), and the wait goes on. In a `cancel` frame, the wait to
-    /// cancel. Not used with open, resume and close.
+    /// Identifies an operation; every answer to the operation repeats it. The client chooses
+    /// it: not 0, and unique among the stream's unanswered operations. An operation with the
+    /// id of a wait is refused with that id (INVALID_OP_ID), and the wait goes on. In a
+    /// `cancel` frame, the wait to cancel. Not used with open, resume and close.
     #[prost(uint64, tag = "1")]
     pub op_id: u64,
     /// The trace context of an operation, in the format of the W3C `traceparent` header. A unary call
@@ -4950,8 +4950,8 @@ pub mod session_request {
     /// refused.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Request {
-        /// Opens a new session. A second `open` or `resume` on a stream is refused (INVALID_REQUEST),
-        /// and the session goes on.
+        /// Opens a new session. A second `open` or `resume` on a stream is refused
+        /// (INVALID_REQUEST), and the session goes on.
         #[prost(message, tag = "2")]
         Open(super::OpenSession),
         /// Resumes a session whose stream broke.
@@ -5081,10 +5081,11 @@ pub struct OpenSession {
     /// What happens to the session's grants when its stream breaks.
     #[prost(enumeration = "OnDisconnect", tag = "3")]
     pub on_disconnect: i32,
-    /// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
-    /// sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
-    /// the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is frozen, or gone behind a
-    /// proxy. It can resume the session. New resume tokens do not count.
+    /// The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends
+    /// nor is sent a frame for six to twelve of these intervals, and at least 10 s, the
+    /// coordinator ends the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is
+    /// frozen, or gone behind a proxy. It can resume the session. New resume tokens do not
+    /// count.
     #[prost(bool, tag = "4")]
     pub sends_pings: bool,
 }
@@ -5102,12 +5103,13 @@ pub struct ResumeSession {
     /// its issue (24 h by default), and longer by a coordinator that still has the session.
     #[prost(bytes = "vec", tag = "2")]
     pub resume_token: ::prost::alloc::vec::Vec<u8>,
-    /// The grants that the client believes it holds, as it received them. The coordinator checks each
-    /// by renewing it; a grant that is not watched gets no additional lease. Grants that are gone are
-    /// reported by `lost`. A grant that is not named is released if this coordinator knows it;
-    /// otherwise it ends with its lease. Name also each lock whose acquire was not answered. An entry
-    /// that can not have been granted is ignored, such as one with an invalid name. A grant for which
-    /// the caller no longer has the right `acquire` is reported by `lost`, and ends with its lease.
+    /// The grants that the client believes it holds, as it received them. The coordinator
+    /// checks each by renewing it; a grant that is not watched gets no additional lease.
+    /// Grants that are gone are reported by `lost`. A grant that is not named is released if
+    /// this coordinator knows it; otherwise it ends with its lease. Name also each lock whose
+    /// acquire was not answered. An entry that can not have been granted is ignored, such as
+    /// one with an invalid name. A grant for which the caller no longer has the right
+    /// `acquire` is reported by `lost`, and ends with its lease.
     /// `limits.grants_per_session_max` counts the grants that are still held.
     #[prost(message, repeated, tag = "3")]
     pub grants: ::prost::alloc::vec::Vec<Grant>,
@@ -5550,9 +5552,10 @@ pub mod lock_service_client {
         /// their leases end, unless the session chose ON_DISCONNECT_RELEASE. Until then the client can
         /// resume the session, on this coordinator or on any other with the same `session.secret`.
         ///
-        /// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-        /// arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
-        /// another stream resumes the session. An operation that has no answer by then gets none.
+        /// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
+        /// does not arrive within 10 s, or if the client shows no life later; ABORTED /
+        /// SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
+        /// answer by then gets none.
         pub async fn session(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::SessionRequest>,
@@ -5649,9 +5652,9 @@ pub mod lock_service_client {
         /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold if there is one.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
-        /// nothing, except that a former holder of a lock that was released by force thereby says that it
-        /// has stopped: the grace period ends.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That
+        /// changes nothing, except that a former holder of a lock that was released by force
+        /// thereby says that it has stopped: the grace period ends.
         pub async fn release(
             &mut self,
             request: impl tonic::IntoRequest<super::ReleaseRequest>,
@@ -5780,8 +5783,8 @@ pub mod lock_service_client {
         /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold of each lock if there is one.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
-        /// that may end the grace period of a forced release.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with
+        /// Release, that may end the grace period of a forced release.
         pub async fn release_all(
             &mut self,
             request: impl tonic::IntoRequest<super::ReleaseAllRequest>,
@@ -6090,9 +6093,10 @@ pub mod lock_service_server {
         /// their leases end, unless the session chose ON_DISCONNECT_RELEASE. Until then the client can
         /// resume the session, on this coordinator or on any other with the same `session.secret`.
         ///
-        /// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-        /// arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
-        /// another stream resumes the session. An operation that has no answer by then gets none.
+        /// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
+        /// does not arrive within 10 s, or if the client shows no life later; ABORTED /
+        /// SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
+        /// answer by then gets none.
         async fn session(
             &self,
             request: tonic::Request<tonic::Streaming<super::SessionRequest>>,
@@ -6138,9 +6142,9 @@ pub mod lock_service_server {
         /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold if there is one.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
-        /// nothing, except that a former holder of a lock that was released by force thereby says that it
-        /// has stopped: the grace period ends.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That
+        /// changes nothing, except that a former holder of a lock that was released by force
+        /// thereby says that it has stopped: the grace period ends.
         async fn release(
             &self,
             request: tonic::Request<super::ReleaseRequest>,
@@ -6201,8 +6205,8 @@ pub mod lock_service_server {
         /// A retry with the same `request_id` returns the first answer. Without one, a retry releases
         /// another hold of each lock if there is one.
         ///
-        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
-        /// that may end the grace period of a forced release.
+        /// Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with
+        /// Release, that may end the grace period of a forced release.
         async fn release_all(
             &self,
             request: tonic::Request<super::ReleaseAllRequest>,

@@ -24,7 +24,7 @@ pub(super) struct Patience {
     has_begun: bool,
     /// An attempt may have changed something.
     may_have_changed: bool,
-    has_told: bool,
+    has_reported: bool,
 }
 
 // === impl Patience ===
@@ -36,7 +36,7 @@ impl Patience {
             until: limit.and_then(|limit| Instant::now().checked_add(limit)),
             has_begun: false,
             may_have_changed: false,
-            has_told: false,
+            has_reported: false,
         }
     }
 
@@ -48,7 +48,7 @@ impl Patience {
 
     /// A coordinator has answered.
     pub(super) fn begun(&mut self) {
-        (self.has_begun, self.has_told) = (true, false);
+        (self.has_begun, self.has_reported) = (true, false);
     }
 
     /// Pauses before the next attempt. Fails if there is none.
@@ -64,7 +64,7 @@ impl Patience {
             return Err(Failure { exit, ..failure });
         }
         self.has_begun = true;
-        if !std::mem::replace(&mut self.has_told, true) {
+        if !std::mem::replace(&mut self.has_reported, true) {
             say(&format!("{}; trying again", failure.message));
         }
         sleep_until(next).await;

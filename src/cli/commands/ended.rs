@@ -55,11 +55,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_whose_answer_cannot_be_printed_is_told_otherwise() {
+    fn a_change_whose_answer_cannot_be_printed_is_in_the_failure() {
         let full = io::Error::from(io::ErrorKind::StorageFull);
         let failure = unprinted("granted a owner=me\n  granted b owner=me", &full);
         assert_eq!(failure.exit, exit::OUTCOME_UNKNOWN);
-        let told = "granted a owner=me; granted b owner=me; but stdout cannot be written: ";
-        assert!(failure.message.starts_with(told), "{}", failure.message);
+        let expected = "granted a owner=me; granted b owner=me; but stdout cannot be written: ";
+        assert!(failure.message.starts_with(expected), "{}", failure.message);
     }
 }

@@ -98,14 +98,14 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire(short(request.clone())).await;
-    let told = |it: Failure| it.of_request(&request.owner, &request.request_id);
-    let answer = answer.map_err(|it| told(changing(it)))?.into_inner();
+    let with_ids = |it: Failure| it.of_request(&request.owner, &request.request_id);
+    let answer = answer.map_err(|it| with_ids(changing(it)))?.into_inner();
     let format = args.common.output;
     let text = match &answer.grant {
         Some(grant) if answer.acquired => {
             let text = format!("granted {}", words::grant(grant));
             let printed = changed(format, &text, ("TryAcquireResponse", &answer));
-            printed.map_err(told)?;
+            printed.map_err(with_ids)?;
             return Ok(exit::OK);
         }
         _ => {

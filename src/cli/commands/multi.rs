@@ -78,8 +78,8 @@ pub(crate) async fn try_acquire_all(args: TryArgs<HoldAllArgs>) -> Ended {
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire_all(short(request.clone())).await;
-    let told = |it: Failure| it.of_request(&request.owner, &request.request_id);
-    let answer = answer.map_err(|it| told(changing(it)))?.into_inner();
+    let with_ids = |it: Failure| it.of_request(&request.owner, &request.request_id);
+    let answer = answer.map_err(|it| with_ids(changing(it)))?.into_inner();
     let format = args.common.output;
     if answer.acquired {
         let printed = changed(
@@ -87,7 +87,7 @@ pub(crate) async fn try_acquire_all(args: TryArgs<HoldAllArgs>) -> Ended {
             &granted(&answer.grants),
             ("TryAcquireAllResponse", &answer),
         );
-        printed.map_err(told)?;
+        printed.map_err(with_ids)?;
         return Ok(exit::OK);
     }
     let holder = words::holder(

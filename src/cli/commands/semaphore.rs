@@ -117,13 +117,13 @@ async fn try_acquire(args: TryArgs<HoldPermitsArgs>) -> Ended {
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire_permits(short(request.clone())).await;
-    let told = |it: Failure| it.of_request(&request.owner, &request.request_id);
-    let answer = answer.map_err(|it| told(changing(it)))?.into_inner();
+    let with_ids = |it: Failure| it.of_request(&request.owner, &request.request_id);
+    let answer = answer.map_err(|it| with_ids(changing(it)))?.into_inner();
     let format = args.common.output;
     if let Some(grant) = answer.grant.as_ref().filter(|_| answer.acquired) {
         let text = format!("granted {}", words::grant(grant));
         let printed = changed(format, &text, ("TryAcquirePermitsResponse", &answer));
-        printed.map_err(told)?;
+        printed.map_err(with_ids)?;
         return Ok(exit::OK);
     }
     let text = format!("not granted {name}: available={}", answer.available);

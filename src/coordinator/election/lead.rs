@@ -1,9 +1,8 @@
 //! Campaigning, proclaiming and resigning.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use lockkeeper_store::script::Proclaimed;
-use tokio::time::{Instant, sleep_until};
 
 use crate::{
     core::Core,
@@ -20,11 +19,9 @@ use crate::{
     },
     progress::Progress,
     types::{LockName, Owner},
+    wait::try_again,
     yields::YieldRequested,
 };
-
-/// The pause before the first value of a term is proclaimed again.
-const PROCLAIM_RETRY: Duration = Duration::from_millis(200);
 
 /// Waits for the lock and proclaims the first value. If that fails, the lock is given back.
 pub(crate) async fn campaign<P: Progress>(
@@ -48,39 +45,13 @@ pub(crate) async fn campaign<P: Progress>(
         value: request.value.clone(),
     };
     let safe_until = delivery.grant().safe_until;
-    match proclaim_until(core, &first, safe_until, progress).await {
-        Some(revision) => Ok(Ok(Elected {
-            delivery,
-            revision: revision?,
-        })),
-        None => Ok(Err(NotGranted::cancelled())),
-    }
-}
-
-/// Proclaims the first value. If the store does not answer, that is repeated while the grant is
-/// valid: the candidate has waited for it, and would lose its place. None if the caller has gone
-/// away meanwhile.
-async fn proclaim_until<P: Progress>(
-    core: &Core,
-    first: &Proclaim,
-    safe_until: Instant,
-    progress: &P,
-) -> Option<Result<u64, Error>> {
     loop {
-        let proclaimed = proclaim(core, first).await;
-        let passes = match &proclaimed {
-            Err(Error::Store(error)) => error.is_transient(),
-            Ok(_) | Err(_) => false,
+        let error = match proclaim(core, &first).await {
+            Ok(revision) => return Ok(Ok(Elected { delivery, revision })),
+            Err(error) => error,
         };
-        let retry = Instant::now() + PROCLAIM_RETRY;
-        if !passes || retry >= safe_until {
-            return Some(proclaimed);
-        }
-        tokio::select! {
-            biased;
-            () = progress.gone() => return None,
-            () = core.draining.cancelled() => return Some(Err(Error::Draining)),
-            () = sleep_until(retry) => {}
+        if !try_again(core, progress, safe_until, error).await? {
+            return Ok(Err(NotGranted::cancelled()));
         }
     }
 }

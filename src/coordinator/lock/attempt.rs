@@ -185,11 +185,7 @@ fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> Join
         let session = prepared.session.as_deref();
         let only_while = session.filter(|_| !prepared.is_told_apart(&request));
         let hold = prepared.hold(&request);
-        let undone = core.undo(hold, &identity, prepared.lease, only_while).await;
-        if let Some(session) = only_while.filter(|it| !undone && it.expect_live().is_err()) {
-            let key = GrantKey::new(&request.name, request.mode, &request.owner.label);
-            session.may_hold_one_more(&key);
-        }
+        core.undo(hold, &identity, prepared.lease, only_while).await;
         drop(prepared.owner_lock);
     })
 }

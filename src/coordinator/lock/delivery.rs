@@ -146,9 +146,9 @@ impl Undo {
             None => core.owner_locks.take(&grant.name, &grant.owner).await,
         };
         let key = GrantKey::of(&grant);
-        // Only a record tells this hold from those that a resume elsewhere has confirmed.
-        let ended = |it: &Arc<Session>| matches!(it.expect_live(), Err(Error::SessionNotFound));
-        if record.is_none() && grant.hold_count > 1 && session.as_ref().is_some_and(ended) {
+        // Without a record, this hold looks like those that a resume elsewhere has confirmed.
+        let may_have_moved = session.as_ref().is_some_and(|session| session.has_ended());
+        if record.is_none() && grant.hold_count > 1 && may_have_moved {
             return;
         }
         let Some(known_holds) = holds_without(session.as_ref(), registered, &grant, &lost) else {

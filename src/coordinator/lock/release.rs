@@ -114,7 +114,11 @@ async fn ask(
     let field = held.and_then(|held| held.field.as_ref());
     let noted = held.is_some_and(|held| held.note.is_some());
     let which = hold_of(name, mode, owner, field.map(AsRef::as_ref)).noted(noted);
-    let has_one_hold = held.is_some_and(|held| held.hold_count == 1 && !noted) && record.is_none();
+    // Of a session without a stream, what was in doubt is not undone, so the store may have more
+    // holds than are known.
+    let is_sure = session.is_none_or(|session| session.expect_live().is_ok());
+    let has_one_hold =
+        is_sure && held.is_some_and(|held| held.hold_count == 1 && !noted) && record.is_none();
     // Pinned, so that its state is not kept again by what it is given to.
     let call = pin!(async {
         if has_one_hold {
@@ -124,7 +128,7 @@ async fn ask(
         }
     });
     // The answer to a repeat does not say whether the lock has just become free.
-    let is_last = held.is_none_or(|held| held.hold_count <= 1) && record.is_none();
+    let is_last = is_sure && held.is_none_or(|held| held.hold_count <= 1) && record.is_none();
     let in_one_call = !noted && !core.waits_for_replicas(0);
     let hands_over = match mode {
         Mode::Exclusive => core.scripts.keeps_order(),

@@ -128,14 +128,8 @@ fn undo_attempt(core: &Arc<Core>, prepared: Prepared) -> JoinHandle<()> {
         }
         let only_while = session.as_deref().filter(|_| adds_holds);
         let undo = |_| true;
-        let undone = core
-            .undo_all(&identity, &known, undo, lease, only_while)
+        core.undo_all(&identity, &known, undo, lease, only_while)
             .await;
-        if let Some(session) = only_while.filter(|it| !undone && it.expect_live().is_err()) {
-            for (name, mode) in identity.locks.iter() {
-                session.may_hold_one_more(&GrantKey::new(name, mode, &identity.owner.label));
-            }
-        }
         drop(owner_locks);
     })
 }

@@ -6,7 +6,7 @@
 //! locks in the same order, no two can each hold what the other waits for. If a later lock cannot
 //! be had, the previous ones are given back; if one is lost meanwhile, all begins again.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::{Account, Counted};
 use lockkeeper_store::script::{CallError, Refusal, Renewal};
@@ -30,6 +30,7 @@ use crate::{
         watched::{RENEW_DIVISOR, RETRY_DIVISOR},
     },
     types::{Grant, GrantKey, LockName, safe_until},
+    wait::try_again,
     watchdog::RENEWALS_PER_CALL,
 };
 
@@ -127,11 +128,18 @@ async fn acquire_each<P: Progress>(
             Err(ended) => return Ok(Ended::Not(ended)),
         }
     }
-    Ok(if taken.refresh(deadline).await? {
-        Ended::Granted
-    } else {
-        Ended::Lost
-    })
+    let valid = Instant::now() + taken.shortest();
+    let until = deadline.map_or(valid, |deadline| deadline.min(valid));
+    loop {
+        let error = match taken.refresh().await {
+            Ok(true) => return Ok(Ended::Granted),
+            Ok(false) => return Ok(Ended::Lost),
+            Err(error) => error.into(),
+        };
+        if !try_again(taken.core, progress, until, error).await? {
+            return Ok(Ended::Not(NotGranted::cancelled()));
+        }
+    }
 }
 
 /// Waits for one lock as a call for it alone would, and keeps the locks already taken. The second
@@ -229,23 +237,18 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Updates the grants after a wait, which outlasts a store that does not answer while they are
-    /// valid. False if one of them is lost.
-    async fn refresh(&mut self, deadline: Option<Instant>) -> Result<bool, CallError> {
-        let lease = self.deliveries.iter().map(|one| one.grant().lease).min();
-        let lease = lease.unwrap_or_default();
-        if self.since.elapsed() <= lease / STALE_DIVISOR {
-            return Ok(self.are_held());
+    /// Updates the grants after a wait. False if one of them is lost.
+    async fn refresh(&mut self) -> Result<bool, CallError> {
+        if self.since.elapsed() > self.shortest() / STALE_DIVISOR {
+            return self.renew().await;
         }
-        loop {
-            let renewed = self.renew().await;
-            let retry = Instant::now() + lease / RETRY_DIVISOR;
-            let is_transient = renewed.as_ref().is_err_and(CallError::is_transient);
-            if !is_transient || deadline.is_some_and(|end| end < retry) || !self.are_held() {
-                return renewed;
-            }
-            tokio::time::sleep_until(retry).await;
-        }
+        Ok(self.are_held())
+    }
+
+    /// The shortest lease.
+    fn shortest(&self) -> Duration {
+        let leases = self.deliveries.iter().map(|one| one.grant().lease);
+        leases.min().unwrap_or_default()
     }
 
     fn are_held(&self) -> bool {

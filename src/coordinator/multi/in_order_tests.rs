@@ -4,7 +4,8 @@ use lockkeeper_store::script::Mode;
 
 use super::*;
 use crate::testing::{
-    Fault, MILLI, SECOND, acquire, config, granted, in_session, open, owner, start, start_faulty,
+    Caller, Fault, MILLI, SECOND, acquire, acquire_all, config, granted, in_session, open, owner,
+    start, start_faulty,
 };
 
 /// Locks that were taken now.
@@ -23,10 +24,10 @@ async fn locks_are_renewed_once_more_than_a_tenth_of_their_lease_has_passed() {
     let delivery = granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await;
     let mut taken = taken(&coordinator.core, vec![delivery]);
     tokio::time::advance(SECOND * 3).await;
-    assert!(taken.refresh(None).await.unwrap());
+    assert!(taken.refresh().await.unwrap());
     assert_eq!(faults.calls("lock_renew"), 0);
     tokio::time::advance(MILLI).await;
-    assert!(taken.refresh(None).await.unwrap());
+    assert!(taken.refresh().await.unwrap());
     assert_eq!(faults.calls("lock_renew"), 1);
 }
 
@@ -75,12 +76,12 @@ async fn in_a_session_the_watchdog_renews_and_the_delivery_follows() {
         ..taken(&coordinator.core, vec![delivery])
     };
     tokio::time::sleep(SECOND * 11).await;
-    assert!(taken.refresh(None).await.unwrap());
+    assert!(taken.refresh().await.unwrap());
     assert!(taken.deliveries[0].grant().safe_until > before);
     let key = GrantKey::new(&name, Mode::Fair, &request.owner.label);
     let deadlines = &coordinator.core.deadlines;
     opened.stream.session.set_holds(deadlines, &key, 0, None);
-    assert!(!taken.refresh(None).await.unwrap());
+    assert!(!taken.refresh().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,32 +100,24 @@ async fn an_owner_without_a_session_is_known_to_hold_what_is_renewed_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_ends_no_wait_while_the_locks_are_valid() {
-    // Refused renewals, the deadline of the wait, and whether it ends with an error.
-    for (refused, deadline, fails) in [(1, None, false), (1, Some(2), false), (30, None, true)] {
+    // Refused renewals, how long the wait may take, and whether it ends with the locks.
+    for (refused, wait, is_granted) in [(1, 60, true), (9, 6, false)] {
         let (faults, coordinator, _store) = start_faulty(config());
-        let delivery = granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await;
-        let mut taken = taken(&coordinator.core, vec![delivery]);
-        tokio::time::advance(SECOND * 5).await;
-        for _ in 0..refused {
-            faults.next("lock_renew", Fault::Unavailable);
-        }
-        let deadline = deadline.map(|seconds| Instant::now() + SECOND * seconds);
-        let refreshed = taken.refresh(deadline).await;
-        assert_eq!(refreshed.is_err(), fails, "{refused} {refreshed:?}");
-        assert!(fails || refreshed.unwrap());
+        let held = granted(&coordinator, &acquire("b", Mode::Fair, &owner("y"))).await;
+        let both = [("a", Mode::Fair), ("b", Mode::Fair)];
+        let request = acquire_all(&both, &owner("z"));
+        let deadline = Instant::now() + SECOND * wait;
+        let mut caller = Caller::default();
+        let waits = super::acquire(&coordinator.core, &request, Some(deadline), &mut caller);
+        let gives_back = async {
+            tokio::time::sleep(SECOND * 5).await;
+            for _ in 0..refused {
+                faults.next("lock_renew", Fault::Unavailable);
+            }
+            drop(held);
+        };
+        let (ended, ()) = tokio::join!(waits, gives_back);
+        assert_eq!(ended.is_ok_and(|it| it.is_ok()), is_granted, "{refused}");
+        assert!(Instant::now() <= deadline);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wait_does_not_outlast_its_deadline_for_a_store_that_does_not_answer() {
-    let (faults, coordinator, _store) = start_faulty(config());
-    let delivery = granted(&coordinator, &acquire("a", Mode::Fair, &owner("x"))).await;
-    let mut taken = taken(&coordinator.core, vec![delivery]);
-    tokio::time::advance(SECOND * 5).await;
-    let deadline = Instant::now() + SECOND * 3;
-    for _ in 0..9 {
-        faults.next("lock_renew", Fault::Unavailable);
-    }
-    taken.refresh(Some(deadline)).await.unwrap_err();
-    assert!(Instant::now() <= deadline);
 }

@@ -206,16 +206,6 @@ impl Session {
         }
     }
 
-    /// An undo was given up, so the store may have one hold more than is known: a release that
-    /// comes before a resume must not take the known one for the last.
-    pub(crate) fn may_hold_one_more(&self, key: &GrantKey) {
-        let mut state = self.state.lock();
-        let held = state.grants.get_mut(key).map(|held| &mut held.grant);
-        if let Some(Holding::Lock(grant)) = held {
-            grant.hold_count = grant.hold_count.saturating_add(1);
-        }
-    }
-
     /// A resume does not name the grant, which is about to be released: no answer on its way may
     /// say that it is held.
     pub(crate) fn disown(&self, key: &GrantKey) {

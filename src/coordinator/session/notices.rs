@@ -6,7 +6,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    session::{asked::YieldRequest, session::Session},
+    session::{
+        asked::YieldRequest,
+        session::{EndedBy, Session},
+    },
     types::{Grant, Holding, LostReason, PermitGrant},
 };
 
@@ -47,8 +50,8 @@ impl Session {
             if let Some(notice) = self.next_notice() {
                 return Ok(notice);
             }
-            if let Some(reason) = self.state.lock().ended_by_force.clone() {
-                return Err(EndedByForce(reason));
+            if let Some(EndedBy::Operator(reason)) = &self.state.lock().ended_by {
+                return Err(EndedByForce(Arc::clone(reason)));
             }
             self.news.notified().await;
         }

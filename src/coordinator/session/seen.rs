@@ -14,7 +14,7 @@ use crate::{
     session::{
         held::Held,
         peer::PeerAddress,
-        session::{Deadlines, Phase, Session},
+        session::{Deadlines, EndedBy, Phase, Session},
     },
     standing::Standing,
     types::{GrantKey, Holding, LockName, LostReason, Owner},
@@ -184,7 +184,7 @@ impl Session {
                 .tell(|| Event::of(What::Lost(lost.clone()), grant));
             state.lost.push_back((grant.clone(), lost.clone()));
         }
-        state.ended_by_force = Some(reason);
+        state.ended_by = Some(EndedBy::Operator(reason));
         self.news.notify_one();
         Some(grants)
     }

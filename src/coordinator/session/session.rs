@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -55,9 +55,7 @@ pub struct Session {
     /// How often it was resumed, at least.
     pub(crate) generation: AtomicU32,
     /// The generation of the last resume here that all coordinators have heard of.
-    pub(crate) told: AtomicU32,
-    /// It goes on at another coordinator.
-    moved: AtomicBool,
+    pub(crate) announced: AtomicU32,
     pub(crate) epoch: Instant,
     /// When this coordinator first knew it.
     pub(crate) since: Instant,
@@ -86,9 +84,17 @@ pub(crate) struct State {
     pub(crate) told_at_risk: bool,
     /// An undelivered notice.
     pub(crate) going_away: bool,
-    /// Why an operator has ended it.
-    pub(crate) ended_by_force: Option<Arc<str>>,
+    /// What has ended it, if its client did not.
+    pub(crate) ended_by: Option<EndedBy>,
     pub(crate) waits: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum EndedBy {
+    /// An operator, for this reason.
+    Operator(Arc<str>),
+    /// A resume at another coordinator.
+    Resume,
 }
 
 #[derive(Debug)]
@@ -134,7 +140,7 @@ impl Session {
             at_risk: false,
             told_at_risk: false,
             going_away: false,
-            ended_by_force: None,
+            ended_by: None,
             waits: 0,
         };
         let (state, news) = (Mutex::new(state), Notify::new());
@@ -146,8 +152,7 @@ impl Session {
             account,
             grants_max,
             generation: AtomicU32::new(0),
-            told: AtomicU32::new(0),
-            moved: AtomicBool::new(false),
+            announced: AtomicU32::new(0),
             epoch,
             since: Instant::now(),
             events,
@@ -216,7 +221,7 @@ impl Session {
 
     /// Counts a resume here, of which no other coordinator has heard yet.
     pub(crate) fn count_resume(&self, generation: u32) {
-        self.told.store(0, Ordering::Relaxed);
+        self.announced.store(0, Ordering::Relaxed);
         self.generation.fetch_max(generation, Ordering::Relaxed);
     }
 
@@ -226,12 +231,12 @@ impl Session {
     pub(crate) fn end_if_moved(&self, deadlines: &Deadlines, generation: u32) -> bool {
         let mut state = self.state.lock();
         let own = self.generation.load(Ordering::Relaxed);
-        let is_told = own > 0 && self.told.load(Ordering::Relaxed) == own;
-        let is_later = generation > own || (generation == own && is_told);
+        let is_announced = own > 0 && self.announced.load(Ordering::Relaxed) == own;
+        let is_later = generation > own || (generation == own && is_announced);
         if !is_later || !state.end(deadlines) {
             return false;
         }
-        self.moved.store(true, Ordering::Relaxed);
+        state.ended_by = Some(EndedBy::Resume);
         self.take_grants(&mut state, deadlines);
         true
     }
@@ -274,9 +279,11 @@ impl Session {
     /// Why its waits have ended.
     pub(crate) fn why_waits_ended(&self) -> Error {
         let state = self.state.lock();
-        match (&state.phase, &state.ended_by_force) {
-            (Phase::Ended, Some(reason)) => Error::SessionEndedByForce(Arc::clone(reason)),
-            (Phase::Ended, None) if self.moved.load(Ordering::Relaxed) => Error::SessionSuperseded,
+        match (&state.phase, &state.ended_by) {
+            (Phase::Ended, Some(EndedBy::Operator(reason))) => {
+                Error::SessionEndedByForce(Arc::clone(reason))
+            }
+            (Phase::Ended, Some(EndedBy::Resume)) => Error::SessionSuperseded,
             (Phase::Ended, None) => Error::SessionNotFound,
             // It may have been resumed since.
             (Phase::Live { .. } | Phase::Detached(_), _) => Error::SessionDetached,

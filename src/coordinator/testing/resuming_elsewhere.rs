@@ -53,6 +53,16 @@ async fn resume(
     resumed.await
 }
 
+/// A coordinator, and a session of another one that holds a lock, and whose stream has broken.
+async fn broken_elsewhere() -> (Faults, Coordinator, (SessionId, Vec<u8>), Grant) {
+    let (faults, [left, there]) = two_on_one_store(true);
+    settle().await;
+    let opened = open(&there);
+    let grant = hold(&there, "a", &in_session(&opened, "")).await;
+    let id = opened.stream.id().clone();
+    (faults, left, (id, opened.resume_token), grant)
+}
+
 fn is_over(opened: &Opened) -> bool {
     opened.stream.superseded().is_cancelled()
 }
@@ -127,12 +137,7 @@ async fn losses_from_before_a_resume_are_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_resumed_while_a_drain_begins_is_told_to_go_away() {
-    let (faults, [left, there]) = two_on_one_store(true);
-    settle().await;
-    let opened = open(&there);
-    let grant = hold(&there, "a", &in_session(&opened, "")).await;
-    let (id, token) = (opened.stream.id().clone(), opened.resume_token);
-    drop(opened.stream);
+    let (faults, left, (id, token), grant) = broken_elsewhere().await;
     faults.next("session_ended", Fault::AnswerTakes(SECOND));
     let resumed = resume(&left, &id, &token, named(&[&grant]));
     let drained = async {
@@ -308,12 +313,7 @@ async fn a_resume_of_a_session_that_only_this_coordinator_can_have_is_not_told()
 
 #[tokio::test(start_paused = true)]
 async fn a_session_goes_on_without_the_record_of_its_end_if_it_holds_anything() {
-    let (faults, [left, there]) = two_on_one_store(true);
-    settle().await;
-    let opened = open(&there);
-    let grant = hold(&there, "a", &in_session(&opened, "")).await;
-    let (id, token) = (opened.stream.id().clone(), opened.resume_token);
-    drop(opened.stream);
+    let (faults, left, (id, token), grant) = broken_elsewhere().await;
     faults.next("session_ended", Fault::Unavailable);
     let refused = resume(&left, &id, &token, Resumed::default()).await;
     assert!(matches!(refused, Err(Error::Store(_))), "{refused:?}");

@@ -162,6 +162,25 @@ async fn an_undo_that_is_not_answered_does_not_keep_its_session_from_being_resum
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_after_one_that_was_given_up_takes_one_hold() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
+    for _ in 0..2 {
+        granted(&coordinator, &request).await.take().unwrap();
+    }
+    faults.next("lock_release", Fault::RequestLost);
+    faults.next("lock_undo", Fault::Unavailable);
+    let first = release(&coordinator.core, &one_hold_of(&request)).await;
+    first.unwrap_err();
+    settle().await;
+    drop(opened.stream);
+    tokio::time::sleep(SECOND).await;
+    let left = release(&coordinator.core, &one_hold_of(&request)).await;
+    assert_eq!(left.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_after_an_undo_that_was_given_up_takes_one_hold() {
     let (faults, coordinator, _store) = start_faulty(config());
     let opened = open(&coordinator);

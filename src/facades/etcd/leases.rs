@@ -1,9 +1,9 @@
 //! The leases of one coordinator. Each is a session without a stream of a client: keepalives move
 //! its end, and a task closes it at the end, which releases its locks.
 //!
-//! What a program is told of its lease holds without this coordinator, too. The store keeps the
-//! locks of a lease for longer than its TTL, and a keepalive renews them before it is answered. One
-//! that the store does not confirm moves nothing: its answer is what is left of the last promise.
+//! The answer to a keepalive stays true if this coordinator dies. The store keeps the locks of a
+//! lease for longer than its TTL, and a keepalive renews them before it is answered. A keepalive
+//! that the store does not confirm moves nothing: its answer is the rest of the last one.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

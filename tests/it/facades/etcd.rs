@@ -290,6 +290,9 @@ async fn leases_are_refused_by_field_and_have_the_id_of_the_callers_choice() {
         let refused = etcd.grant_as(id, ttl).await.unwrap_err();
         assert_eq!(reason(&refused), format!("INVALID_{field}"), "{refused}");
     }
+    let refused = etcd.grant_as(0, 90_000).await.unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange);
+    assert_eq!(refused.message(), "etcdserver: too large lease TTL");
     assert_eq!(etcd.grant_as(7, 60).await.unwrap(), 7);
     let refused = etcd.grant_as(7, 60).await.unwrap_err();
     assert_eq!(refused.message(), "etcdserver: lease already exists");

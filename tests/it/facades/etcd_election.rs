@@ -8,7 +8,7 @@ use lockkeeper_testkit::client::Caller;
 use tonic::{Code, Status, Streaming};
 
 use super::etcd::{Etcd, NO_LEASE, world};
-use crate::support::client::expect_status;
+use crate::support::{client::expect_status, secs};
 
 const NAME: &str = "workers";
 
@@ -20,18 +20,25 @@ impl Election {
     }
 
     async fn campaign(&mut self, lease: i64, value: &[u8]) -> Result<LeaderKey, Status> {
+        Ok(self.campaigned(lease, value).await?.0)
+    }
+
+    /// The leader and the revision.
+    async fn campaigned(&mut self, lease: i64, value: &[u8]) -> Result<(LeaderKey, i64), Status> {
         let elected = self.0.campaign(CampaignRequest {
             name: NAME.into(),
             lease,
             value: value.to_vec(),
         });
-        Ok(elected.await?.into_inner().leader.unwrap())
+        let elected = elected.await?.into_inner();
+        Ok((elected.leader.unwrap(), elected.header.unwrap().revision))
     }
 
-    async fn proclaim(&mut self, leader: &LeaderKey, value: &str) -> Result<(), Status> {
+    /// Returns the revision.
+    async fn proclaim(&mut self, leader: &LeaderKey, value: &str) -> Result<i64, Status> {
         let (leader, value) = (Some(leader.clone()), value.into());
-        let proclaimed = self.0.proclaim(ProclaimRequest { leader, value });
-        proclaimed.await.map(drop)
+        let proclaimed = self.0.proclaim(ProclaimRequest { leader, value }).await?;
+        Ok(proclaimed.into_inner().header.unwrap().revision)
     }
 
     async fn resign(&mut self, leader: &LeaderKey) {
@@ -130,6 +137,41 @@ async fn one_resignation_ends_what_a_lease_has_campaigned_for_twice() {
     assert!(election.leader().await.is_err());
     etcd.revoke(lease).await.unwrap();
     world.expect_nothing_left(&[NAME]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn revisions_grow_with_each_value_and_are_none_from_before_the_term() {
+    let (_world, _client, mut etcd) = world().await;
+    let mut election = Election::of(&etcd);
+    let lease = etcd.grant(60).await;
+    let mut last = 0;
+    for value in [b"a", b"b", b"c"] {
+        // Other locks of the name move its counter.
+        for _ in 0..3 {
+            let another = etcd.grant(60).await;
+            etcd.lock(NAME, another).await.unwrap();
+            etcd.revoke(another).await.unwrap();
+        }
+        let (leader, begun) = election.campaigned(lease, value).await.unwrap();
+        assert!(begun > last && begun >= leader.rev);
+        last = election.proclaim(&leader, "again").await.unwrap();
+        assert!(last > begun);
+        let asked = LeaderRequest { name: NAME.into() };
+        let seen = election.0.leader(asked).await.unwrap().into_inner();
+        let kv = seen.kv.unwrap();
+        assert_eq!((kv.mod_revision, kv.create_revision), (last, leader.rev));
+        election.resign(&leader).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_lease_has_ended_resigns_without_an_error() {
+    let (_world, _client, mut etcd) = world().await;
+    let mut election = Election::of(&etcd);
+    let lease = etcd.grant(1).await;
+    let leader = election.campaign(lease, b"a").await.unwrap();
+    tokio::time::sleep(secs(3)).await;
+    election.resign(&leader).await;
 }
 
 #[tokio::test(start_paused = true)]

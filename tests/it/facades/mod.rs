@@ -4,4 +4,5 @@ mod dapr;
 mod etcd;
 mod etcd_election;
 mod etcd_rights;
+mod promises;
 mod terraform;

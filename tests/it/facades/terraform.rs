@@ -243,3 +243,31 @@ async fn an_unlock_gives_back_all_that_repeats_of_the_lock_have_taken() {
     assert_eq!(terraform.unlock("A").await.0, StatusCode::OK);
     assert_eq!(terraform.lock("B").await.0, StatusCode::OK);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_that_is_sent_again_has_the_first_answer() {
+    let world = World::with(&options());
+    let mut terraform = Terraform::of(&world.client(0).await);
+    for (method, id, expected) in [
+        ("LOCK", "one", 200),
+        ("UNLOCK", "one", 200),
+        ("UNLOCK", "one", 200),
+        // Also if another run was faster.
+        ("LOCK", "two", 200),
+        ("UNLOCK", "one", 200),
+        ("LOCK", "three", 423),
+        ("UNLOCK", "three", 400),
+        ("UNLOCK", "two", 200),
+        // A script may always use the same ID.
+        ("LOCK", "one", 200),
+        ("LOCK", "one", 200),
+        ("UNLOCK", "one", 200),
+        ("LOCK", "four", 200),
+        ("UNLOCK", "four", 200),
+    ] {
+        let answer = terraform.ask(method, PATH, info(id).to_string()).await;
+        assert_eq!(answer.0, expected, "{method} {id}: {}", answer.1);
+    }
+    tokio::time::sleep(secs(61)).await;
+    assert_eq!(terraform.unlock("one").await.0, StatusCode::BAD_REQUEST);
+}

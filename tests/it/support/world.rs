@@ -158,11 +158,15 @@ impl World {
 
     /// A coordinator that lives, and one that can be cut off from the store.
     pub(crate) fn one_mortal() -> (Faults, Self) {
+        Self::one_mortal_with(&Options::default())
+    }
+
+    pub(crate) fn one_mortal_with(options: &Options) -> (Faults, Self) {
         let (faults, mortal) = FaultyHost::connector();
         let lives = Cell::new(true);
         let options = Options {
             coordinators: 2,
-            ..Options::default()
+            ..options.clone()
         };
         let world = Self::on(&options, Self::store(), |store| {
             if lives.replace(false) {

@@ -8,7 +8,7 @@ import os from "node:os";
 import { describe, test } from "node:test";
 import type { TestContext } from "node:test";
 
-import { Server, ServerCredentials } from "@grpc/grpc-js";
+import { Server } from "@grpc/grpc-js";
 import type { handleUnaryCall, ServerDuplexStream, ServerWritableStream } from "@grpc/grpc-js";
 import { context, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import type { Context, ContextManager } from "@opentelemetry/api";
@@ -24,7 +24,7 @@ import type { DescribeRequest, TryAcquireRequest } from "../../src/proto/lockkee
 import { LockServiceService } from "../../src/proto/lockkeeper/v1/lock_service.js";
 import type { SessionRequest, SessionResponse } from "../../src/proto/lockkeeper/v1/session.js";
 import { LostReason } from "../../src/proto/lockkeeper/v1/types.js";
-import { clientOf, errorOf } from "../clients.js";
+import { addressOf, clientOf, errorOf } from "../clients.js";
 import { grant, LEASE, opened } from "../machine/bench.js";
 import { afterwards, eventually, freePort } from "../world.js";
 
@@ -80,19 +80,7 @@ async function scripted(
     { session: stream, describe: look, tryAcquire: acquire, watchLock, awaitFree, observe },
     { session, describe, tryAcquire, watchLock: silent, awaitFree: silent, observe: silent },
   );
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) => {
-      if (error === null) {
-        resolve(bound);
-      } else {
-        reject(error);
-      }
-    });
-  });
-  afterwards(t, () => {
-    server.forceShutdown();
-  });
-  return { url: `http://127.0.0.1:${String(port)}`, authorizations, streams };
+  return { url: await addressOf(t, server), authorizations, streams };
 }
 
 /** Grants every lock. */

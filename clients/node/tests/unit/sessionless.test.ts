@@ -5,7 +5,7 @@ import { describe, test } from "node:test";
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Metadata, Server, ServerCredentials, status } from "@grpc/grpc-js";
+import { Metadata, Server, status } from "@grpc/grpc-js";
 import type { handleUnaryCall, ServerWritableStream } from "@grpc/grpc-js";
 
 import { Calls } from "../../src/calls.js";
@@ -16,7 +16,7 @@ import { ElectionServiceService } from "../../src/proto/lockkeeper/v1/election_s
 import { DescribeResponse } from "../../src/proto/lockkeeper/v1/lock.js";
 import { LockServiceService } from "../../src/proto/lockkeeper/v1/lock_service.js";
 import type { LockServiceClient } from "../../src/proto/lockkeeper/v1/lock_service.js";
-import { clientOf, errorOf } from "../clients.js";
+import { addressOf, clientOf, errorOf } from "../clients.js";
 import { afterwards, Coordinator } from "../world.js";
 
 type Stream = ServerWritableStream<unknown, unknown>;
@@ -43,19 +43,7 @@ async function failing(t: TestContext, end: (call: Stream) => void): Promise<str
     { describe: look, watchLock, awaitFree, observe },
     { describe, watchLock: end, awaitFree: end, observe: end },
   );
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) => {
-      if (error === null) {
-        resolve(bound);
-      } else {
-        reject(error);
-      }
-    });
-  });
-  afterwards(t, () => {
-    server.forceShutdown();
-  });
-  return `http://127.0.0.1:${String(port)}`;
+  return addressOf(t, server);
 }
 
 interface Counted {

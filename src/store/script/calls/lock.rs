@@ -326,8 +326,7 @@ impl HostScripts {
         attempt: &Attempt<'_>,
         message: &'static str,
     ) -> Result<bool, CallError> {
-        // Only a record tells the hold of an attempt from those of an owner about which nothing is
-        // known.
+        // If the owner's holds are not known, only a record distinguishes that of the attempt.
         let has_no_record = attempt.request_id.is_none();
         let mut args = words![
             hold.field(),

@@ -57,7 +57,7 @@ struct Family {
     script: &'static Script,
     /// But for the fencing counter, which is last.
     keys: fn(Hold<'_>) -> Words,
-    /// Whether it is told the prefix of each owner's hold keys.
+    /// Whether it takes the prefix of each owner's hold keys.
     prefixed: bool,
     /// For each hold in a reply that tells more than leases.
     numbers: usize,

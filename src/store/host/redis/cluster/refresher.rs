@@ -22,10 +22,10 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Between two lines of the same problem, which goes on.
-const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+const LOGGED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Between two lines that only say that slots have moved between the same masters.
-const MOVES_TOLD_AFTER: Duration = Duration::from_secs(10);
+const MOVES_LOGGED_AFTER: Duration = Duration::from_secs(10);
 
 /// Nodes that are asked in one round; in a larger cluster others come next.
 const ASKED_MAX: usize = 9;
@@ -44,7 +44,7 @@ pub(super) struct Refresher {
     /// users' rights themselves.
     lacks: Option<Share>,
     /// When the masters and their slots were logged last.
-    told_at: Option<Instant>,
+    logged_at: Option<Instant>,
     uncovered: Option<(u16, u16)>,
 }
 
@@ -78,7 +78,7 @@ impl Refresher {
             known: None,
             problem: None,
             lacks: None,
-            told_at: None,
+            logged_at: None,
             uncovered: None,
         })
     }
@@ -131,11 +131,11 @@ impl Refresher {
 
     fn tell_problem(&mut self, problem: Option<String>) {
         let problem = problem.unwrap_or_else(|| "no node of the cluster answers".to_owned());
-        let told = self.problem.as_ref();
-        let is_told = told.is_some_and(|(told, at)| {
-            reply::is_same_failure(told, &problem) && at.elapsed() < TOLD_AGAIN_AFTER
+        let last = self.problem.as_ref();
+        let is_logged = last.is_some_and(|(last, at)| {
+            reply::is_same_failure(last, &problem) && at.elapsed() < LOGGED_AGAIN_AFTER
         });
-        if is_told {
+        if is_logged {
             return;
         }
         let knows_masters = self.known.is_some();
@@ -170,16 +170,16 @@ impl Refresher {
         if !same_masters {
             let masters = topology.masters();
             // Slots move one by one: a line for each would be two in a second, for minutes.
-            let is_told = before.as_ref().is_some_and(|it| it.masters() == masters)
+            let is_recent = before.as_ref().is_some_and(|it| it.masters() == masters)
                 && self
-                    .told_at
-                    .is_some_and(|at| at.elapsed() < MOVES_TOLD_AFTER);
+                    .logged_at
+                    .is_some_and(|at| at.elapsed() < MOVES_LOGGED_AFTER);
             let masters = masters.len();
-            if is_told {
+            if is_recent {
                 tracing::debug!(epoch, masters, "slots of the cluster have moved");
             } else {
                 tracing::info!(epoch, masters, "the cluster's masters and their slots");
-                self.told_at = Some(Instant::now());
+                self.logged_at = Some(Instant::now());
             }
         }
         let promoted = before.is_some_and(|before| topology.has_promoted_since(&before));

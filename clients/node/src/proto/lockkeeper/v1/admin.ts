@@ -261,10 +261,10 @@ export interface ForceReleaseRequest {
    */
   reason: string;
   /**
-   * How long the lock stays closed to all others while its holders stop, at most for the lease that
-   * is left. It opens as soon as each of them has released its lost grant. A holder without a
-   * session is not notified and not waited for. From 100 ms to 24 h by default, as a lease. Zero or
-   * unset: the lock opens at once.
+   * How long the lock stays closed to all others while its holders stop, at most for the
+   * lease that is left. It opens as soon as each of them has released its lost grant. A
+   * holder without a session is not notified and not waited for. From 100 ms to 24 h by
+   * default, as a lease. Zero or unset: the lock opens at once.
    */
   gracePeriod?: Duration | undefined;
 }

@@ -97,9 +97,10 @@ export const LockServiceService = {
    * their leases end, unless the session chose ON_DISCONNECT_RELEASE. Until then the client can
    * resume the session, on this coordinator or on any other with the same `session.secret`.
    *
-   * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-   * arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
-   * another stream resumes the session. An operation that has no answer by then gets none.
+   * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
+   * does not arrive within 10 s, or if the client shows no life later; ABORTED /
+   * SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
+   * answer by then gets none.
    */
   session: {
     path: "/lockkeeper.v1.LockService/Session" as const,
@@ -157,9 +158,9 @@ export const LockServiceService = {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
-   * nothing, except that a former holder of a lock that was released by force thereby says that it
-   * has stopped: the grace period ends.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That
+   * changes nothing, except that a former holder of a lock that was released by force
+   * thereby says that it has stopped: the grace period ends.
    */
   release: {
     path: "/lockkeeper.v1.LockService/Release" as const,
@@ -240,8 +241,8 @@ export const LockServiceService = {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold of each lock if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
-   * that may end the grace period of a forced release.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with
+   * Release, that may end the grace period of a forced release.
    */
   releaseAll: {
     path: "/lockkeeper.v1.LockService/ReleaseAll" as const,
@@ -420,9 +421,10 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    * their leases end, unless the session chose ON_DISCONNECT_RELEASE. Until then the client can
    * resume the session, on this coordinator or on any other with the same `session.secret`.
    *
-   * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-   * arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
-   * another stream resumes the session. An operation that has no answer by then gets none.
+   * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
+   * does not arrive within 10 s, or if the client shows no life later; ABORTED /
+   * SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
+   * answer by then gets none.
    */
   session: handleBidiStreamingCall<SessionRequest, SessionResponse>;
   /**
@@ -456,9 +458,9 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
-   * nothing, except that a former holder of a lock that was released by force thereby says that it
-   * has stopped: the grace period ends.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That
+   * changes nothing, except that a former holder of a lock that was released by force
+   * thereby says that it has stopped: the grace period ends.
    */
   release: handleUnaryCall<ReleaseRequest, ReleaseResponse>;
   /**
@@ -506,8 +508,8 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold of each lock if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
-   * that may end the grace period of a forced release.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with
+   * Release, that may end the grace period of a forced release.
    */
   releaseAll: handleUnaryCall<ReleaseAllRequest, ReleaseAllResponse>;
   /** Returns the holders and the waiters of a lock at the moment the store was read. Read-only. */
@@ -613,9 +615,10 @@ export interface LockServiceClient extends Client {
    * their leases end, unless the session chose ON_DISCONNECT_RELEASE. Until then the client can
    * resume the session, on this coordinator or on any other with the same `session.secret`.
    *
-   * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame does not
-   * arrive within 10 s, or if the client shows no life later; ABORTED / SESSION_SUPERSEDED if
-   * another stream resumes the session. An operation that has no answer by then gets none.
+   * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
+   * does not arrive within 10 s, or if the client shows no life later; ABORTED /
+   * SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
+   * answer by then gets none.
    */
   session(): ClientDuplexStream<SessionRequest, SessionResponse>;
   session(options: Partial<CallOptions>): ClientDuplexStream<SessionRequest, SessionResponse>;
@@ -670,9 +673,9 @@ export interface LockServiceClient extends Client {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That changes
-   * nothing, except that a former holder of a lock that was released by force thereby says that it
-   * has stopped: the grace period ends.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller does not hold the lock. That
+   * changes nothing, except that a former holder of a lock that was released by force
+   * thereby says that it has stopped: the grace period ends.
    */
   release(
     request: ReleaseRequest,
@@ -767,8 +770,8 @@ export interface LockServiceClient extends Client {
    * A retry with the same `request_id` returns the first answer. Without one, a retry releases
    * another hold of each lock if there is one.
    *
-   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with Release,
-   * that may end the grace period of a forced release.
+   * Errors: FAILED_PRECONDITION / NOT_OWNER if the caller holds none of the locks; as with
+   * Release, that may end the grace period of a forced release.
    */
   releaseAll(
     request: ReleaseAllRequest,

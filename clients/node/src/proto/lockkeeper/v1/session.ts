@@ -106,10 +106,10 @@ export enum OnDisconnect {
  */
 export interface SessionRequest {
   /**
-   * Identifies an operation; every answer to the operation repeats it. The client chooses it: not
-   * 0, and unique among the stream's unanswered operations. An operation with the id of a wait is
-   * refused with that id (INVALID_OP_ID), and the wait goes on. In a `cancel` frame, the wait to
-   * cancel. Not used with open, resume and close.
+   * Identifies an operation; every answer to the operation repeats it. The client chooses
+   * it: not 0, and unique among the stream's unanswered operations. An operation with the
+   * id of a wait is refused with that id (INVALID_OP_ID), and the wait goes on. In a
+   * `cancel` frame, the wait to cancel. Not used with open, resume and close.
    */
   opId: bigint;
   /**
@@ -119,8 +119,8 @@ export interface SessionRequest {
   request?:
     | //
     /**
-     * Opens a new session. A second `open` or `resume` on a stream is refused (INVALID_REQUEST),
-     * and the session goes on.
+     * Opens a new session. A second `open` or `resume` on a stream is refused
+     * (INVALID_REQUEST), and the session goes on.
      */
     { $case: "open"; value: OpenSession }
     | //
@@ -278,10 +278,11 @@ export interface OpenSession {
   /** What happens to the session's grants when its stream breaks. */
   onDisconnect: OnDisconnect;
   /**
-   * The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends nor is
-   * sent a frame for six to twelve of these intervals, and at least 10 s, the coordinator ends
-   * the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is frozen, or gone behind a
-   * proxy. It can resume the session. New resume tokens do not count.
+   * The client sends `ping` as SessionOpened.ping_interval says. If it then neither sends
+   * nor is sent a frame for six to twelve of these intervals, and at least 10 s, the
+   * coordinator ends the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is
+   * frozen, or gone behind a proxy. It can resume the session. New resume tokens do not
+   * count.
    */
   sendsPings: boolean;
 }
@@ -302,12 +303,13 @@ export interface ResumeSession {
    */
   resumeToken: Buffer;
   /**
-   * The grants that the client believes it holds, as it received them. The coordinator checks each
-   * by renewing it; a grant that is not watched gets no additional lease. Grants that are gone are
-   * reported by `lost`. A grant that is not named is released if this coordinator knows it;
-   * otherwise it ends with its lease. Name also each lock whose acquire was not answered. An entry
-   * that can not have been granted is ignored, such as one with an invalid name. A grant for which
-   * the caller no longer has the right `acquire` is reported by `lost`, and ends with its lease.
+   * The grants that the client believes it holds, as it received them. The coordinator
+   * checks each by renewing it; a grant that is not watched gets no additional lease.
+   * Grants that are gone are reported by `lost`. A grant that is not named is released if
+   * this coordinator knows it; otherwise it ends with its lease. Name also each lock whose
+   * acquire was not answered. An entry that can not have been granted is ignored, such as
+   * one with an invalid name. A grant for which the caller no longer has the right
+   * `acquire` is reported by `lost`, and ends with its lease.
    * `limits.grants_per_session_max` counts the grants that are still held.
    */
   grants: Grant[];
