@@ -55,9 +55,10 @@ if not state then
 end
 
 if record then
-  local first = redis.call('hmget', record, 'op', 'owner', 'answer')
+  local first = redis.call('hmget', record, 'op', 'owner', 'answer', 'permits')
   if first[1] then
-    if first[1] ~= 'release_permits' or first[2] ~= owner then
+    -- A coordinator of an earlier version does not record the permits.
+    if first[1] ~= 'release_permits' or first[2] ~= owner or (first[4] or ARGV[2]) ~= ARGV[2] then
       return {3}
     end
     return {5, tonumber(first[3]), state.available or 0, 0}
@@ -87,7 +88,7 @@ end
 
 local available = give_back(semaphore, leases, owners, channel, publish, state, ids)
 if record and page == '0' then
-  redis.call('hset', record, 'op', 'release_permits', 'owner', owner, 'answer', before + #ids)
+  redis.call('hset', record, 'op', 'release_permits', 'owner', owner, 'answer', before + #ids, 'permits', ARGV[2])
   expire_new(record, retention)
 end
 return {1, before + #ids, available, tonumber(page)}

@@ -7,8 +7,8 @@ use futures::{executor::block_on, join};
 use lockkeeper_store::{
     host::{self, Call, HostError, ScriptHost, Value},
     script::{
-        Attempt, AttemptAll, Hold, Member, Members, Mode, PermitAttempt, PermitRenewal, Refusal,
-        Renewal, Scripts,
+        Asked, Attempt, AttemptAll, Hold, Member, Members, Mode, PermitAttempt, PermitRenewal,
+        Refusal, Renewal, Scripts, WalkCursor,
     },
 };
 
@@ -39,6 +39,8 @@ fn take(answer: Result<Value, HostError>) {
         }
         several(&scripts).await;
         permits(&scripts).await;
+        elections(&scripts).await;
+        coordinators(&scripts).await;
         let _ = join!(
             scripts.renew(&[]),
             scripts.inspect("a", 10),
@@ -47,6 +49,7 @@ fn take(answer: Result<Value, HostError>) {
             scripts.count_down("a", 1, Some("r")),
             scripts.inspect_latch("a"),
             scripts.delete_latch("a"),
+            scripts.forced("a"),
         );
     });
 }
@@ -65,12 +68,23 @@ async fn locks(scripts: &Scripts, mode: Mode) {
         noted: false,
     };
     let renewals = vec![renewal; 3];
+    let holders = ["o".to_owned()];
+    let asked = Asked {
+        token: 1,
+        holders: &holders,
+    };
     let _ = join!(
         scripts.acquire(hold, LEASE, &attempt, Refusal::Waits),
         scripts.release(hold, Some(1), LEASE, Some("r")),
+        scripts.release_last(hold, Some(1), LEASE),
+        scripts.hand_over(hold, Some(1), ("p", LEASE), &attempt),
         scripts.undo(hold, &attempt),
         scripts.leave(hold),
+        scripts.fair_first("a", "o"),
         scripts.renew(&renewals),
+        scripts.extend(&renewals),
+        scripts.force_release("a", "why", LEASE, Some(asked), 10),
+        scripts.acknowledge_forced(hold),
     );
 }
 
@@ -120,6 +134,27 @@ async fn permits(scripts: &Scripts) {
         scripts.renew_permits(&renewals),
         scripts.set_permits("a", 3, true),
         scripts.inspect_semaphore("a", u32::MAX),
+    );
+}
+
+async fn elections(scripts: &Scripts) {
+    let _ = join!(
+        scripts.proclaim("a", "o", 1, "c", "v"),
+        scripts.inspect_election("a", None),
+        scripts.inspect_election("a", Some(1)),
+    );
+}
+
+/// What coordinators ask about all names, sessions and each other.
+async fn coordinators(scripts: &Scripts) {
+    let _ = join!(
+        scripts.walk(WalkCursor::default(), "a", 10),
+        scripts.takes_writes("p"),
+        scripts.announce("p", "i", LEASE, Some("here")),
+        scripts.share_waits(("p", "d"), LEASE, Some("a")),
+        scripts.shared_waits(("p", "d")),
+        scripts.end_session("p", "d", LEASE),
+        scripts.has_session_ended("p", "d"),
     );
 }
 

@@ -9,7 +9,7 @@ const ROWS: &[Row] = &[
         "a grant is recorded",
         "acquire x 100s request=r1 attempt=a1 => granted 1 T1 100s
          state
-          => lock{x=1}/100s counter=T1/1000s
+          => lock{x=1}/100s counter=T1/100000s
           + record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
     ),
     (
@@ -20,7 +20,7 @@ const ROWS: &[Row] = &[
          acquire x 300s request=r1 attempt=a2 => repeated 1 T1 100s
          acquire x 300s request=r1 attempt=a2 known=0 => repeated 1 T1 100s
          state
-          => lock{x=1}/100s counter=T1/1000s
+          => lock{x=1}/100s counter=T1/100000s
           + record:r1{op=acquire owner=x attempt= answer=T1}/1300s",
     ),
     (
@@ -37,7 +37,7 @@ const ROWS: &[Row] = &[
          acquire x 200s request=r1 attempt=a1 => granted 2 T1 200s
          acquire x 200s request=r1 attempt=a2 => repeated 2 T1 200s
          state
-          => lock{x=2}/200s counter=T1/1000s
+          => lock{x=2}/200s counter=T1/100000s
           + record:r1{op=acquire owner=x attempt= answer=T1}/1400s",
     ),
     (
@@ -52,7 +52,7 @@ const ROWS: &[Row] = &[
          release x 100s
          heard => 0
          acquire x 100s request=r1 attempt=a2 => error RequestOver
-         state => counter=T1/1000s record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
+         state => counter=T1/100000s record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
     ),
     (
         "a repeat after the release, while another owner holds the lock",
@@ -61,7 +61,7 @@ const ROWS: &[Row] = &[
          acquire z 100s => granted 1 T2 100s
          acquire x 100s request=r1 => error RequestOver
          state
-          => lock{z=1}/100s counter=T2/1000s
+          => lock{z=1}/100s counter=T2/100000s
           + record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
     ),
     (
@@ -71,7 +71,7 @@ const ROWS: &[Row] = &[
          acquire x 100s => granted 1 T2 100s
          acquire x 100s request=r1 => error RequestOver
          state
-          => lock{x=1}/100s counter=T2/1000s
+          => lock{x=1}/100s counter=T2/100000s
           + record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
     ),
     (
@@ -92,7 +92,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s request=r1
          acquire y 100s request=r1 => error RequestIdReused
          state
-          => lock{x=1}/100s counter=T1/1000s
+          => lock{x=1}/100s counter=T1/100000s
           + record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
     ),
     (
@@ -101,19 +101,20 @@ const ROWS: &[Row] = &[
          release x 100s request=r1
          heard => 0
          acquire x 100s request=r1 => error RequestIdReused
-         state => counter=T1/1000s record:r1{op=release owner=x answer=0}/600s",
+         state => counter=T1/100000s record:r1{op=release owner=x answer=0}/600s",
     ),
     (
         "a refusal is an answer to a call that does not wait, and to no other",
         "acquire z 200s
          acquire x 100s request=r1 attempt=a1 recorded => busy 200s
          state
-          => lock{z=1}/200s counter=T1/1000s
+          => lock{z=1}/200s counter=T1/100000s
           + record:r1{op=acquire owner=x attempt=a1 answer=busy 200s}/600s
          DEL lock
          acquire x 100s request=r1 attempt=a2 recorded => busy 200s
          acquire x 100s request=r1 attempt=a2 => error RequestIdReused
-         state => counter=T1/1000s record:r1{op=acquire owner=x attempt=a1 answer=busy 200s}/600s",
+         state
+          => counter=T1/100000s record:r1{op=acquire owner=x attempt=a1 answer=busy 200s}/600s",
     ),
     (
         "a recorded refusal by a lock without a time to live",
@@ -126,7 +127,7 @@ const ROWS: &[Row] = &[
         "a refusal is no answer to a caller that waits",
         "acquire z 100s
          acquire x 100s request=r1 => busy 100s
-         state => lock{z=1}/100s counter=T1/1000s
+         state => lock{z=1}/100s counter=T1/100000s
          DEL lock
          acquire x 100s request=r1 => granted 1 T2 100s",
     ),
@@ -134,7 +135,7 @@ const ROWS: &[Row] = &[
         "a record that only an undo will look for is kept as long as the lease",
         "acquire x 100s request=r1 attempt=r1
          acquire x 900s request=r2 attempt=r2
-         state => lock{x=2}/900s counter=T1/1000s
+         state => lock{x=2}/900s counter=T1/100000s
              + record:r1{op=acquire owner=x attempt=r1 answer=T1}/100s
              + record:r2{op=acquire owner=x attempt=r2 answer=T1}/900s",
     ),
@@ -157,7 +158,7 @@ const ROWS: &[Row] = &[
          full
          acquire x 100s request=r1 attempt=a2 => repeated 1 T1 100s
          state
-          => lock{x=1}/100s counter=T1/1000s
+          => lock{x=1}/100s counter=T1/100000s
           + record:r1{op=acquire owner=x attempt= answer=T1}/1300s",
     ),
 ];

@@ -15,7 +15,7 @@ const ROWS: &[Row] = &[
          release x 300s => done 0, now 0 300s
          heard => 0
          acquire y 300s => granted 1 T2 300s
-         state => lock{y=1}/300s counter=T2/1000s",
+         state => lock{y=1}/300s counter=T2/100000s",
     ),
     (
         "a renewal keeps the delay, and tells of the lease only",
@@ -73,7 +73,7 @@ const ROWS: &[Row] = &[
          acquire x 300s delay=200s => granted 1 T3 300s
          undo x => true
          heard => 0
-         state => counter=T3/1000s",
+         state => counter=T3/100000s",
     ),
     (
         "a repeat finds the grant until its lease ends",

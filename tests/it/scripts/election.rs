@@ -21,7 +21,7 @@ const ROWS: &[Row] = &[
          proclaim x one => r0
          heard => 1
          leader => T1 r0 x one 100s
-         PTTL election => 1000s
+         PTTL election => 100000s
          proclaim x one => r0
          proclaim x two => r1
          heard => 1
@@ -85,8 +85,8 @@ const ROWS: &[Row] = &[
          PEXPIRE counter 400000
          PEXPIRE election 400000
          renew x@lock:300s:fair => 1 T1 300s
-         PTTL election => 1000s
-         PTTL counter => 1000s
+         PTTL election => 100000s
+         PTTL counter => 100000s
          leader => T1 r0 x one 300s",
     ),
     (

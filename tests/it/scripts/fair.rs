@@ -9,10 +9,10 @@ const ROWS: &[Row] = &[
         "a free lock without a queue is taken at once, and looks as an exclusive one",
         "acquire x 100s mode=fair => granted 1 T1 100s
          acquire x 200s mode=fair => granted 2 T1 200s
-         state => lock{x=2}/200s counter=T1/1000s
+         state => lock{x=2}/200s counter=T1/100000s
          release x 200s mode=fair => done 1, now 1 200s
          release x 200s mode=fair => done 0, now 0 200s
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "waiters queue in the order of arrival; one that asks again keeps its place",
@@ -22,14 +22,14 @@ const ROWS: &[Row] = &[
          acquire x 100s mode=fair waits => busy 300s place 1
          acquire y 100s mode=fair waits => busy 300s
          state
-          => lock{a=1}/300s counter=T1/1000s queue{x=y}/700s deadlines{x=y}/700s vouched{x=y}/700s
+          => lock{a=1}/300s counter=T1/100000s queue{x=y}/700s deadlines{x=y}/700s vouched{x=y}/700s
          inspect => a=1 T1 300s queue x,y of 2",
     ),
     (
         "a try does not queue up",
         "acquire a 300s mode=fair
          acquire x 100s mode=fair => busy 300s
-         state => lock{a=1}/300s counter=T1/1000s",
+         state => lock{a=1}/300s counter=T1/100000s",
     ),
     (
         "a release wakes the first, on its own channel, and nobody else gets in before it",
@@ -41,7 +41,8 @@ const ROWS: &[Row] = &[
          acquire y 100s mode=fair waits => busy endless
          acquire z 100s mode=fair => busy endless
          acquire x 100s mode=fair waits => granted 1 T2 100s
-         state => lock{x=1}/100s counter=T2/1000s queue{y}/700s deadlines{y}/700s vouched{y}/700s",
+         state
+          => lock{x=1}/100s counter=T2/100000s queue{y}/700s deadlines{y}/700s vouched{y}/700s",
     ),
     (
         "a release wakes the next too if the first does not listen, because it may have died",
@@ -77,7 +78,7 @@ const ROWS: &[Row] = &[
          heard => 0:z
          leave z mode=fair
          leave z mode=fair
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "a waiter that is put first comes next, and the others keep their order",
@@ -129,7 +130,7 @@ const ROWS: &[Row] = &[
          ZADD vouched 1 x
          DEL lock
          acquire y 100s mode=fair waits => granted 1 T2 100s
-         state => lock{y=1}/100s counter=T2/1000s",
+         state => lock{y=1}/100s counter=T2/100000s",
     ),
     (
         "one that another program took for dead although it lives is the first again",
@@ -186,7 +187,7 @@ const ROWS: &[Row] = &[
          ZREM deadlines y
          acquire z 100s mode=fair waits => busy 300s place 1
          state
-          => lock{a=1}/300s counter=T1/1000s queue{z}/700s deadlines{z}/700s vouched{x=y z}/700s",
+          => lock{a=1}/300s counter=T1/100000s queue{z}/700s deadlines{z}/700s vouched{x=y z}/700s",
     ),
     (
         "a waiter of another program that listens is woken, and not passed over",
@@ -204,7 +205,7 @@ const ROWS: &[Row] = &[
          inspect => 0 none queue dead2,y of 2
          ZADD deadlines 1 dead2
          acquire y 100s mode=fair waits => granted 1 T1 100s
-         state => lock{y=1}/100s counter=T1/1000s",
+         state => lock{y=1}/100s counter=T1/100000s",
     ),
     (
         "while the lock is held, waiters of other programs are left alone until their time is over",

@@ -20,7 +20,7 @@ const FORCED: &[Row] = &[
          acquire x 100s
          force why => x=2 T1 none
          heard => 0
-         state => counter=T2/1000s forced{token=T1 reason=why}/600s
+         state => counter=T2/100000s forced{token=T1 reason=why}/600s
          forced => T1 why
          release x 100s serial=1 => Expired
          acquire y 100s => granted 1 T3 100s
@@ -31,7 +31,7 @@ const FORCED: &[Row] = &[
         "acquire x 900s
          force why => x=1 T1 none
          heard => 0
-         state => counter=T2/1000s forced{token=T1 reason=why}/900s",
+         state => counter=T2/100000s forced{token=T1 reason=why}/900s",
     ),
     (
         "a second one has a record of its own",
@@ -64,7 +64,7 @@ const FORCED: &[Row] = &[
          acquire y 100s mode=read
          force why => x=2(Read 100s) y=1(Read 100s) 0 none
          heard => 1
-         state => counter=T1/1000s forced{token=0 reason=why}/600s
+         state => counter=T1/100000s forced{token=0 reason=why}/600s
          acquire z 100s mode=write => granted 1 T2 100s",
     ),
     (
@@ -73,7 +73,7 @@ const FORCED: &[Row] = &[
          acquire x 100s mode=read
          force why => x=1(Write 100s) x=1(Read 100s) T1 none
          heard => 1
-         state => counter=T2/1000s forced{token=T1 reason=why}/600s",
+         state => counter=T2/100000s forced{token=T1 reason=why}/600s",
     ),
     (
         "when memory is full, for it is what sets some free",

@@ -12,10 +12,10 @@ const ROWS: &[Row] = &[
         "the next owner gets a new token and its own lease, and no message is published",
         "acquire x 100s
          hand_on x y 200s => T2
-         state => lock{y=1}/200s counter=T2/1000s
+         state => lock{y=1}/200s counter=T2/100000s
          heard => nothing
          hand_on y x 300s => T3
-         state => lock{x=1}/300s counter=T3/1000s
+         state => lock{x=1}/300s counter=T3/100000s
          release x 100s => done 0, now 0 100s
          heard => 0",
     ),
@@ -25,13 +25,13 @@ const ROWS: &[Row] = &[
          hand_on x y 200s => nothing
          DEL lock
          hand_on z y 200s => nothing
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "of a grant that has ended, when the owner has a newer one",
         "acquire x 100s
          hand_on x y 200s serial=1 => nothing
-         state => lock{x=1}/100s counter=T1/1000s",
+         state => lock{x=1}/100s counter=T1/100000s",
     ),
     (
         "of this grant, and no other one",
@@ -40,14 +40,15 @@ const ROWS: &[Row] = &[
          hand_on x y 200s serial=3999999999999999 => nothing
          hand_on x y 200s serial=4000000000000000 => t1
          state
-          => lock{y=1}/200s counter=t1/1000s counter2=t0/1000s counter3=t0/1000s counter4=t0/1000s",
+          => lock{y=1}/200s counter=t1/100000s counter2=t0/100000s counter3=t0/100000s
+          + counter4=t0/100000s",
     ),
     (
         "it is not the last hold",
         "acquire x 100s
          acquire x 100s
          hand_on x y 200s => nothing
-         state => lock{x=2}/100s counter=T1/1000s",
+         state => lock{x=2}/100s counter=T1/100000s",
     ),
     (
         "a lock and a counter without a time to live: the lock gets one",
@@ -61,7 +62,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          DEL counter
          hand_on x y 200s => T2
-         state => lock{y=1}/200s counter=T2/1000s",
+         state => lock{y=1}/200s counter=T2/100000s",
     ),
     (
         "counters that are kept for ever",
@@ -89,7 +90,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          full
          hand_on x y 200s => error OutOfMemory
-         state => lock{x=1}/100s counter=T1/1000s",
+         state => lock{x=1}/100s counter=T1/100000s",
     ),
 ];
 
@@ -100,9 +101,9 @@ const SEEN: &[Row] = &[
         "native
          acquire x 100s known=0 => granted 1 T1 100s
          hand_on x y 200s serial=T1 => T2
-         state => lock{y=1}/200s counter=T2/1000s
+         state => lock{y=1}/200s counter=T2/100000s
          hand_on y x 300s serial=T2 => T3
-         state => lock{x=1}/300s counter=T3/1000s
+         state => lock{x=1}/300s counter=T3/100000s
          heard => nothing",
     ),
     (
@@ -110,9 +111,9 @@ const SEEN: &[Row] = &[
         "native
          acquire s#1:0 100s known=0 => granted 1 T1 100s
          hand_on s#1:0 s#2:1 200s serial=T1 => T2
-         state => lock{s#2:1=1}/200s counter=T2/1000s
+         state => lock{s#2:1=1}/200s counter=T2/100000s
          hand_on s#2:1 s#3:0 300s serial=T2 => T3
-         state => lock{s#3:0=1}/300s counter=T3/1000s
+         state => lock{s#3:0=1}/300s counter=T3/100000s
          heard => nothing",
     ),
     (
@@ -120,11 +121,11 @@ const SEEN: &[Row] = &[
         "native
          acquire s#1:0 100s known=0
          hand_on s#2:0 s#3:1 200s serial=T1 => nothing
-         state => lock{s#1:0=1}/100s counter=T1/1000s
+         state => lock{s#1:0=1}/100s counter=T1/100000s
          hand_on x y 200s serial=T1 => nothing
          DEL lock
          hand_on s#1:0 s#2:1 200s serial=T1 => nothing
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "of several holds, or a newer grant of the owner: nothing changes",
@@ -133,28 +134,28 @@ const SEEN: &[Row] = &[
          DEL lock
          acquire x 100s known=0 => granted 1 T2 100s
          hand_on x y 200s serial=T1 => nothing
-         state => lock{x=1}/100s counter=T2/1000s
+         state => lock{x=1}/100s counter=T2/100000s
          acquire x 100s known=1
          hand_on x y 200s serial=T2 => nothing
-         state => lock{x=2}/100s counter=T2/1000s",
+         state => lock{x=2}/100s counter=T2/100000s",
     ),
     (
         "another client has raised the counter, or it was lost",
         "native
          acquire s#1:0 100s known=0
-         SET counter 4000000000000000 PX 1000000
+         SET counter 4000000000000000 PX 100000000
          hand_on s#1:0 s#2:1 200s serial=T1 => t1
-         state => lock{s#2:1=1}/200s counter=t1/1000s
+         state => lock{s#2:1=1}/200s counter=t1/100000s
          DEL counter
          hand_on s#2:1 s#3:0 300s serial=4000000000000001 => T2
-         state => lock{s#3:0=1}/300s counter=T2/1000s
+         state => lock{s#3:0=1}/300s counter=T2/100000s
          heard => nothing",
     ),
     (
         "a counter that has come to its end: the lock is free",
         "native
          acquire s#1:0 100s known=0
-         SET counter 9007199254740991 PX 1000000
+         SET counter 9007199254740991 PX 100000000
          hand_on s#1:0 s#2:1 200s serial=T1 => error OutcomeUnknown
          heard => 0
          release s#1:0 100s serial=T1 => Expired",
@@ -165,7 +166,7 @@ const SEEN: &[Row] = &[
          acquire s#1:0 100s known=0
          full
          hand_on s#1:0 s#2:1 200s serial=T1 => error OutOfMemory
-         state => lock{s#1:0=1}/100s counter=T1/1000s",
+         state => lock{s#1:0=1}/100s counter=T1/100000s",
     ),
 ];
 
@@ -177,9 +178,9 @@ const FAIR: &[Row] = &[
          acquire x 100s mode=fair waits
          acquire y 100s mode=fair waits
          hand_on a x 200s mode=fair => T2
-         state => lock{x=1}/200s counter=T2/1000s queue{y}/700s deadlines{y}/700s vouched{y}/700s
+         state => lock{x=1}/200s counter=T2/100000s queue{y}/700s deadlines{y}/700s vouched{y}/700s
          hand_on x y 100s mode=fair => T3
-         state => lock{y=1}/100s counter=T3/1000s
+         state => lock{y=1}/100s counter=T3/100000s
          heard => nothing",
     ),
     (
@@ -192,7 +193,7 @@ const FAIR: &[Row] = &[
          leave x mode=fair
          leave y mode=fair
          hand_on a y 200s mode=fair => others come first
-         state => lock{a=1}/300s counter=T1/1000s
+         state => lock{a=1}/300s counter=T1/100000s
          heard => nothing",
     ),
     (
@@ -211,7 +212,7 @@ const FAIR: &[Row] = &[
          acquire x 100s mode=fair waits
          hand_on a y 200s mode=fair serial=T1 => others come first
          hand_on a x 200s mode=fair serial=T1 => T2
-         state => lock{x=1}/200s counter=T2/1000s",
+         state => lock{x=1}/200s counter=T2/100000s",
     ),
 ];
 
@@ -222,10 +223,10 @@ const WRITE: &[Row] = &[
         "acquire x 100s mode=write
          SET writer_waiting 1 PX 100000
          hand_on x y 200s mode=write => T2
-         state => lock{mode=write y:write=1}/200s counter=T2/1000s
+         state => lock{mode=write y:write=1}/200s counter=T2/100000s
          heard => nothing
          hand_on y x 300s mode=write serial=T2 => T3
-         state => lock{mode=write x:write=1}/300s counter=T3/1000s
+         state => lock{mode=write x:write=1}/300s counter=T3/100000s
          release x 100s mode=write => done 0, now 0 300s
          heard => 1",
     ),
@@ -244,7 +245,7 @@ const WRITE: &[Row] = &[
          hand_on z y 200s mode=write => nothing
          acquire x 100s mode=write
          hand_on x y 200s mode=write => nothing
-         state => lock{mode=write x:write=2}/100s counter=T1/1000s",
+         state => lock{mode=write x:write=2}/100s counter=T1/100000s",
     ),
     (
         "it is held otherwise",
@@ -253,7 +254,7 @@ const WRITE: &[Row] = &[
          release x 100s mode=read
          acquire x 100s
          hand_on x y 200s mode=write => nothing
-         state => lock{x=1}/100s counter=T1/1000s
+         state => lock{x=1}/100s counter=T1/100000s
          heard => 0",
     ),
     (
@@ -262,7 +263,7 @@ const WRITE: &[Row] = &[
          acquire x 300s mode=write known=0 => granted 1 T1 300s
          hand_on x y 200s mode=write serial=T1 => T2
          hand_on x z 200s mode=write serial=T1 => nothing
-         state => lock{mode=write y:write=1}/200s counter=T2/1000s",
+         state => lock{mode=write y:write=1}/200s counter=T2/100000s",
     ),
 ];
 
@@ -276,7 +277,7 @@ const READ: &[Row] = &[
          acquire x 100s mode=read fresh=7 => granted 1 T1 100s serial=7
          SET writer_waiting 1 PX 100000
          hand_on x y 200s mode=read serial=7 => T2
-         state => lock{mode=write y:write=1}/200s counter=T2/1000s
+         state => lock{mode=write y:write=1}/200s counter=T2/100000s
          heard => nothing
          release y 100s mode=write => done 0, now 0 200s
          heard => 1",
@@ -285,7 +286,7 @@ const READ: &[Row] = &[
         "a lock that no writer had before, and a caller that does not know the serial",
         "acquire x 100s mode=read fresh=7
          hand_on x y 200s mode=read => T1
-         state => lock{mode=write y:write=1}/200s counter=T1/1000s",
+         state => lock{mode=write y:write=1}/200s counter=T1/100000s",
     ),
     (
         "the same by a counter that was seen",
@@ -296,7 +297,7 @@ const READ: &[Row] = &[
          heard => 1
          acquire x 100s mode=read fresh=7 known=0
          hand_on x y 200s mode=read serial=7 => T3
-         state => lock{mode=write y:write=1}/200s counter=T3/1000s",
+         state => lock{mode=write y:write=1}/200s counter=T3/100000s",
     ),
     (
         "not while others read",
@@ -332,7 +333,7 @@ const READ: &[Row] = &[
          heard => 1
          acquire x 100s
          hand_on x y 200s mode=read => nothing
-         state => lock{x=1}/100s counter=T2/1000s",
+         state => lock{x=1}/100s counter=T2/100000s",
     ),
     (
         "with a request id",
@@ -344,7 +345,7 @@ const READ: &[Row] = &[
          acquire x 100s mode=read fresh=8
          hand_on x y 200s mode=read serial=8 request=r1 attempt=a3 => nothing
          state
-          => lock{mode=read x=1}/100s counter=T1/1000s readers{x}/100s x:1=8/100s
+          => lock{mode=read x=1}/100s counter=T1/100000s readers{x}/100s x:1=8/100s
           + record:r1{op=acquire owner=y:write attempt= answer=T1}/1400s",
     ),
     (
@@ -367,7 +368,7 @@ const RECORDED: &[Row] = &[
         "acquire x 100s
          hand_on x y 200s request=r1 attempt=a1 => T2
          state
-          => lock{y=1}/200s counter=T2/1000s
+          => lock{y=1}/200s counter=T2/100000s
           + record:r1{op=acquire owner=y attempt=a1 answer=T2}/600s
          acquire y 300s request=r1 attempt=a2 => repeated 1 T2 200s",
     ),
@@ -378,7 +379,7 @@ const RECORDED: &[Row] = &[
          undo y request=a1 attempt=a1 => true
          heard => 0
          undo y request=a1 attempt=a1 => false
-         state => counter=T2/1000s",
+         state => counter=T2/100000s",
     ),
     (
         "by a counter that was seen",
@@ -395,7 +396,7 @@ const RECORDED: &[Row] = &[
          acquire x 100s
          hand_on x y 200s request=r1 attempt=a2 => nothing
          state
-          => lock{x=1}/100s counter=T2/1000s
+          => lock{x=1}/100s counter=T2/100000s
           + record:r1{op=acquire owner=y attempt=a1 answer=T1}/600s",
     ),
     (
@@ -406,7 +407,7 @@ const RECORDED: &[Row] = &[
          hand_on a x 200s mode=fair request=r1 attempt=a1 => T2
          acquire x 100s mode=fair request=r1 attempt=a2 => repeated 1 T2 200s
          state
-          => lock{x=1}/200s counter=T2/1000s
+          => lock{x=1}/200s counter=T2/100000s
           + record:r1{op=acquire owner=x attempt= answer=T2}/1400s",
     ),
     (
@@ -417,7 +418,7 @@ const RECORDED: &[Row] = &[
          acquire y 100s mode=write request=r1 attempt=a2 => repeated 1 T2 200s
          undo y mode=write request=r1 attempt=a1 => false
          state
-          => lock{mode=write y:write=1}/200s counter=T2/1000s
+          => lock{mode=write y:write=1}/200s counter=T2/100000s
           + record:r1{op=acquire owner=y:write attempt= answer=T2}/1400s",
     ),
 ];

@@ -21,7 +21,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          acquire x 200s
          inspect => x=2 T1 200s
-         state => lock{x=2}/200s counter=T1/1000s",
+         state => lock{x=2}/200s counter=T1/100000s",
     ),
     (
         "a lock of Redisson, without a token",

@@ -11,7 +11,7 @@ const ROWS: &[Row] = &[
          count 3 => set 3
          heard => 1
          count 5 => there 3
-         state => n=3/endless kind=latch/1000s
+         state => n=3/endless kind=latch/100000s
          down 1 => 2
          look => 2 endless
          down 2 => 0
@@ -37,7 +37,7 @@ const ROWS: &[Row] = &[
          heard => 1
          down 1 => 1
          look => 1 300s
-         state => n=1/300s kind=latch/1000s",
+         state => n=1/300s kind=latch/100000s",
     ),
     (
         "deleted",
@@ -61,7 +61,7 @@ const ROWS: &[Row] = &[
          down 2 request=r2 => error RequestIdReused
          look => 1 endless
          state
-          => n=1/endless kind=latch/1000s record:r1{op=set_count answer=2}/600s
+          => n=1/endless kind=latch/100000s record:r1{op=set_count answer=2}/600s
           + record:r2{op=count_down by=1 answer=1}/600s
          down 1 request=r3 => 0
          heard => 0

@@ -200,7 +200,7 @@ impl Locks {
             ["seeded"] => {
                 for lock in LOCKS {
                     let (counter, token) = (keys::counter(lock).to_bytes(), SEEDED.to_string());
-                    let set = [&b"SET"[..], &counter, token.as_bytes(), b"PX", b"1000000"];
+                    let set = [&b"SET"[..], &counter, token.as_bytes(), b"PX", b"100000000"];
                     stage.store.try_command(&set).await.unwrap();
                 }
                 Ok(String::new())

@@ -142,7 +142,7 @@ const ACQUIRE: &[Row] = &[
         "one that is held by another: none is taken, and it is told which",
         "acquire y 200s on=lock2
          acquire_all x 100s lock lock2 lock3 => busy at 1 200s
-         state => lock2{y=1}/200s counter2=T1/1000s
+         state => lock2{y=1}/200s counter2=T1/100000s
          DEL lock2
          acquire y 300s on=lock3 mode=read
          acquire_all x 100s lock lock2 lock3 => refused at 2 WrongKind
@@ -255,7 +255,7 @@ const RELEASE: &[Row] = &[
          acquire y 100s on=lock2
          release_all x 100s lock lock2 lock3 => done 0, now 0 100s, HeldByAnother, NeverHeld
          heard => 0
-         state => lock2{y=1}/100s counter=T1/1000s counter2=T2/1000s",
+         state => lock2{y=1}/100s counter=T1/100000s counter2=T2/100000s",
     ),
     (
         "none is held: nothing is recorded",

@@ -151,11 +151,11 @@ const ROWS: &[Row] = &[
     (
         "one hash as Redisson has it, whose field names the grant; a larger token each time",
         "acquire s#1:0 100s known=0 => granted 1 T1 100s
-         state => lock{s#1:0=1}/100s counter=T1/1000s
+         state => lock{s#1:0=1}/100s counter=T1/100000s
          release_last s#1:0 100s => done 0, now 0 100s
          heard => 0
          acquire s#2:0 200s known=0 => granted 1 T2 200s
-         state => lock{s#2:0=1}/200s counter=T2/1000s
+         state => lock{s#2:0=1}/200s counter=T2/100000s
          inspect => s#2:0=1 T2 200s",
     ),
     (
@@ -165,7 +165,7 @@ const ROWS: &[Row] = &[
          heard => 0
          acquire z 300s
          acquire s#1:0 100s known=0 => busy 300s
-         state => lock{z=1}/300s counter=T2/1000s
+         state => lock{z=1}/300s counter=T2/100000s
          DEL lock
          acquire s#2:0 100s known=0 => granted 1 T3 100s
          acquire s#3:0 100s known=0 => busy 100s
@@ -178,7 +178,7 @@ const ROWS: &[Row] = &[
          acquire s#2:0 100s known=0 => granted 1 T2 100s
          release_last s#1:0 100s => HeldByAnother
          heard
-         state => lock{s#2:0=1}/100s counter=T2/1000s",
+         state => lock{s#2:0=1}/100s counter=T2/100000s",
     ),
     (
         "a release of nothing says why",
@@ -195,7 +195,7 @@ const ROWS: &[Row] = &[
          acquire s#1:0 300s known=1 => granted 2 T1 300s
          acquire s:0 100s known=2 => granted 3 T1 300s
          acquire s:0 100s known=3 mode=fair => granted 4 T1 300s
-         state => lock{s#1:0=4}/300s counter=T1/1000s
+         state => lock{s#1:0=4}/300s counter=T1/100000s
          release s:0 100s => done 3, now 3 300s
          release s#1:0 100s => done 2, now 2 300s
          release s:0 100s mode=fair => done 1, now 1 300s
@@ -228,13 +228,13 @@ const ROWS: &[Row] = &[
          undo s#2:0 known=0 => false
          undo s#1:0 known=0 => true
          heard => 0
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "it is handed on to a field that names the next grant",
         "acquire s#1:0 100s known=0 => granted 1 T1 100s
          hand_on s#1:0 s#2:1 200s => T2
-         state => lock{s#2:1=1}/200s counter=T2/1000s
+         state => lock{s#2:1=1}/200s counter=T2/100000s
          release_last s#2:1 100s => done 0, now 0 100s
          heard => 0",
     ),
@@ -251,17 +251,17 @@ const ROWS: &[Row] = &[
          heard => 0
          DEL counter
          acquire s#2:0 100s known=0 => granted 1 T2 100s
-         state => lock{s#2:0=1}/100s counter=T2/1000s
+         state => lock{s#2:0=1}/100s counter=T2/100000s
          release_last s#2:0 100s
          heard => 0
          SET counter 5 PX 100000
          acquire s#3:0 100s known=0 => granted 1 T3 100s
-         state => lock{s#3:0=1}/100s counter=T3/1000s
+         state => lock{s#3:0=1}/100s counter=T3/100000s
          release_last s#3:0 100s
          heard => 0
-         SET counter 4000000000000000 PX 1000000
+         SET counter 4000000000000000 PX 100000000
          acquire s#4:0 100s known=0 => granted 1 t1 100s
-         state => lock{s#4:0=1}/100s counter=t1/1000s",
+         state => lock{s#4:0=1}/100s counter=t1/100000s",
     ),
     (
         "a counter that is out of range, and a key of another type: nothing changes",

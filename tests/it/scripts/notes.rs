@@ -8,13 +8,13 @@ const ROWS: &[Row] = &[
     (
         "a note lives as long as the lock, is shown to others, and goes with the lock",
         "acquire x 100s note=deploy
-         state => lock{x=1}/100s counter=T1/1000s note{note=deploy owner=x serial=T1}/100s
+         state => lock{x=1}/100s counter=T1/100000s note{note=deploy owner=x serial=T1}/100s
          acquire y 100s => busy 100s \"deploy\"
          inspect => x=1 \"deploy\" T1 100s
          renew x@lock:300s
-         state => lock{x=1}/300s counter=T1/1000s note{note=deploy owner=x serial=T1}/300s
+         state => lock{x=1}/300s counter=T1/100000s note{note=deploy owner=x serial=T1}/300s
          release x 100s noted => done 0, now 0 100s
-         state => counter=T1/1000s
+         state => counter=T1/100000s
          heard => 0",
     ),
     (
@@ -31,7 +31,7 @@ const ROWS: &[Row] = &[
          acquire x 100s note=rollback
          acquire y 100s => busy 300s \"rollback\"
          release x 100s
-         state => lock{x=2}/300s counter=T1/1000s note{note=rollback owner=x serial=T1}/300s",
+         state => lock{x=2}/300s counter=T1/100000s note{note=rollback owner=x serial=T1}/300s",
     ),
     (
         "a note of an owner that lost the lock is not shown, whatever it does next",
@@ -64,14 +64,14 @@ const ROWS: &[Row] = &[
         "an undo takes it back",
         "acquire x 100s request=r1 attempt=a1 note=deploy
          undo x request=r1 attempt=a1 => true
-         state => counter=T1/1000s
+         state => counter=T1/100000s
          heard => 0",
     ),
     (
         "a release by force takes it away",
         "acquire x 100s note=deploy
          force burns
-         state => counter=T2/1000s forced{token=T1 reason=burns}/600s
+         state => counter=T2/100000s forced{token=T1 reason=burns}/600s
          heard => 0",
     ),
     (
@@ -126,7 +126,7 @@ const ROWS: &[Row] = &[
          acquire x 100s mode=read
          inspect => x=1(Write 100s) \"migrate\" x=1(Read 100s) T1 100s
          release x 100s mode=write noted
-         state => lock{mode=read x=1}/100s counter=T1/1000s readers{x}/100s x:1=1/100s
+         state => lock{mode=read x=1}/100s counter=T1/100000s readers{x}/100s x:1=1/100s
          heard => 1",
     ),
     (

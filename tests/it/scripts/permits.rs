@@ -16,11 +16,11 @@ const TAKEN: &[Row] = &[
          heard => 3
          take x 100s a,c => granted a,c 100s left 1
          state
-          => n=1/endless leases{a=100s c=100s}/endless owners{a=x c=x}/100s kind=semaphore/1000s
+          => n=1/endless leases{a=100s c=100s}/endless owners{a=x c=x}/100s kind=semaphore/100000s
          holders => 1 of 3 'x'=2/100s
          give x a,c => given 2, left 3
          heard => 3
-         state => n=3/endless kind=semaphore/1000s
+         state => n=3/endless kind=semaphore/100000s
          holders => 3 of 3",
     ),
     (
@@ -33,7 +33,7 @@ const TAKEN: &[Row] = &[
          take z 300s c => busy, left 0, next 100s
          holders => 0 of 2 'x'=1/100s 'y'=1/200s
          state
-          => n=0/endless leases{a=100s b=200s}/endless owners{a=x b=y}/200s kind=semaphore/1000s",
+          => n=0/endless leases{a=100s b=200s}/endless owners{a=x b=y}/200s kind=semaphore/100000s",
     ),
     (
         "more than there are",
@@ -112,7 +112,7 @@ const LEASES: &[Row] = &[
          take y 100s d => granted d 100s left 1
          heard => 1
          state
-          => n=1/endless leases{c=100s d=100s}/endless owners{c=x d=y}/100s kind=semaphore/1000s",
+          => n=1/endless leases{c=100s d=100s}/endless owners{c=x d=y}/100s kind=semaphore/100000s",
     ),
     (
         "swept also if they are too few",
@@ -123,7 +123,7 @@ const LEASES: &[Row] = &[
          take y 100s d,e => busy, left 1, next 100s
          heard => 1
          state
-          => n=1/endless leases{b=100s c=100s}/endless owners{b=x c=x}/100s kind=semaphore/1000s",
+          => n=1/endless leases{b=100s c=100s}/endless owners{b=x c=x}/100s kind=semaphore/100000s",
     ),
     (
         "an expired permit is nobody's",
@@ -140,7 +140,7 @@ const LEASES: &[Row] = &[
          heard => 1
          give y b => given 1, left 2
          heard => 2
-         state => n=2/endless kind=semaphore/1000s",
+         state => n=2/endless kind=semaphore/100000s",
     ),
     (
         "given back together with what has expired",
@@ -150,7 +150,7 @@ const LEASES: &[Row] = &[
          expire b
          give x a => given 1, left 2
          heard => 2
-         state => n=2/endless leases{c=100s}/endless owners{c=x}/100s kind=semaphore/1000s",
+         state => n=2/endless leases{c=100s}/endless owners{c=x}/100s kind=semaphore/100000s",
     ),
     (
         "renewed: never shortened, each grant as a whole, several at once",
@@ -164,8 +164,8 @@ const LEASES: &[Row] = &[
          renew x@n:100s:a,b x@n:300s:c y@m:400s:d => 200s 300s 400s
          state
           => n=0/endless leases{a=200s b=200s c=300s}/endless
-          + owners{a=x b=x c=x}/300s kind=semaphore/1000s
-          + m:m=0/endless m:leases{d=400s}/endless m:owners{d=y}/400s m:kind=semaphore/1000s
+          + owners{a=x b=x c=x}/300s kind=semaphore/100000s
+          + m:m=0/endless m:leases{d=400s}/endless m:owners{d=y}/400s m:kind=semaphore/100000s
          give x b
          heard => 1
          renew x@n:500s:a,b x@n:500s:a => Expired 500s",
@@ -184,11 +184,11 @@ const LEASES: &[Row] = &[
          heard
          PEXPIRE n 100000
          take x 300s a => granted a 100s left 1
-         state => n=1/100s leases{a=100s}/100s owners{a=x}/100s kind=semaphore/1000s
+         state => n=1/100s leases{a=100s}/100s owners{a=x}/100s kind=semaphore/100000s
          renew x@n:300s:a => 100s
          set 3 => set 2 of 3
          heard => 2
-         state => n=2/100s leases{a=100s}/100s owners{a=x}/100s kind=semaphore/1000s",
+         state => n=2/100s leases{a=100s}/100s owners{a=x}/100s kind=semaphore/100000s",
     ),
 ];
 
@@ -236,7 +236,7 @@ const SIZES: &[Row] = &[
          expire a,b
          set 4 => set 3 of 4
          heard => 3
-         state => n=3/endless leases{c=100s}/endless owners{c=x}/100s kind=semaphore/1000s",
+         state => n=3/endless leases{c=100s}/endless owners{c=x}/100s kind=semaphore/100000s",
     ),
     (
         "to nothing: it goes when nothing is taken",
@@ -263,7 +263,7 @@ const SIZES: &[Row] = &[
          heard => 2
          DEL n
          give x a => given 1, left 0
-         state => kind=semaphore/1000s",
+         state => kind=semaphore/100000s",
     ),
     (
         "one whose counter is gone may become something else, if none of its permits is taken",
@@ -282,7 +282,7 @@ const REPEATS: &[Row] = &[
          heard
          take x 100s a,b request=r1 attempt=1 => granted a,b 100s left 1
          state
-          => n=1/endless leases{a=100s b=100s}/endless owners{a=x b=x}/100s kind=semaphore/1000s
+          => n=1/endless leases{a=100s b=100s}/endless owners{a=x b=x}/100s kind=semaphore/100000s
           + record:r1{op=acquire_permits owner=x attempt=1 answer=a,b}/600s
          take x 300s c,d request=r1 attempt=2 => repeated a,b 100s left 1
          undo a,b request=r1 attempt=1 => false
@@ -312,7 +312,13 @@ const REPEATS: &[Row] = &[
          take x 100s a request=r2 => error RequestIdReused
          take x 100s b request=r1 => error RequestOver
          give x a request=r2 => repeated 1, left 3
-         give y a request=r2 => error RequestIdReused",
+         give y a request=r2 => error RequestIdReused
+         take x 100s b,c
+         give x b request=r2 => error RequestIdReused
+         give x all request=r2 => error RequestIdReused
+         holders => 1 of 3 'x'=2/100s
+         HDEL record:r2 permits
+         give x b request=r2 => repeated 1, left 1",
     ),
     (
         "refusals are answers to a try only",
@@ -354,6 +360,6 @@ const REPEATS: &[Row] = &[
          heard
          undo a => false
          undo a request=r1 => false
-         state => n=3/endless kind=semaphore/1000s",
+         state => n=3/endless kind=semaphore/100000s",
     ),
 ];

@@ -90,7 +90,7 @@ const FOREIGN: &[Row] = &[
          renew x@n:100s:a => HeldByAnother
          give x all => given 1, left 1
          heard => 1
-         state => n=1/endless leases{a=never}/endless kind=semaphore/1000s",
+         state => n=1/endless leases{a=never}/endless kind=semaphore/100000s",
     ),
     (
         "released by Redisson: lost",
@@ -136,7 +136,7 @@ const KINDS: &[Row] = &[
          give x a => error WrongKind
          undo a => error WrongKind
          holders => error WrongKind
-         state => n=3/endless kind=latch/1000s",
+         state => n=3/endless kind=latch/100000s",
     ),
     (
         "text, and leases or owners that are none",
@@ -160,7 +160,7 @@ const KINDS: &[Row] = &[
          take x 100s a request=r1 => error WrongKind
          give x a request=r1 => error WrongKind
          undo a request=r1 => error WrongKind
-         state => n=1/endless kind=semaphore/1000s record:r1=x/endless",
+         state => n=1/endless kind=semaphore/100000s record:r1=x/endless",
     ),
     (
         "what a latch left behind does not count",
@@ -169,6 +169,6 @@ const KINDS: &[Row] = &[
          DEL n
          set 1 => made 1 of 1
          heard => 1
-         state => n=1/endless kind=semaphore/1000s",
+         state => n=1/endless kind=semaphore/100000s",
     ),
 ];

@@ -4,7 +4,7 @@
 use futures::future::{BoxFuture, FutureExt as _};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
-    host::{Value, embedded::EmbeddedStore},
+    host::{HostError, Value, embedded::EmbeddedStore},
     script::{
         Acquired, Attempt, CallError, Hold, Member, Members, Mode, Moved, Ownership, QuorumMember,
         Refusal, Released, Renewal, Scripts, ToHolders, WalkCursor,
@@ -203,6 +203,36 @@ async fn each_call_needs_its_number_of_stores() {
                 }
                 Err(other) => panic!("{what} by {up}: {other:?}"),
             }
+        }
+    }
+}
+
+/// A store that refuses a call has not done it, and knows nothing of what was asked.
+#[tokio::test(start_paused = true)]
+async fn what_most_stores_refuse_is_refused() {
+    let scripts = [
+        ("inspect", "lock_inspect"),
+        ("forced", "lock_forced"),
+        ("acknowledge_forced", "lock_acknowledge"),
+        ("end_session", "session_end"),
+        ("has_session_ended", "session_ended"),
+        ("tell_holders", "holders_tell"),
+        ("holders_reached", "holders_reached"),
+    ];
+    for (what, script) in scripts {
+        let (.., ask) = CALLS.iter().find(|(name, ..)| *name == what).unwrap();
+        for refusing in [2, 3] {
+            let stores = Quorum::new(5);
+            let refusal = HostError::Rejected {
+                code: "NOPERM".to_owned(),
+                message: "no".to_owned(),
+            };
+            for faults in &stores.faults[..refusing] {
+                faults.refuse(script, Some(refusal.clone()));
+            }
+            let outcome = ask(&stores.scripts).await;
+            let expected = (refusing == 3).then(|| CallError::Refused("NOPERM no".to_owned()));
+            assert_eq!(outcome.err(), expected, "{what}");
         }
     }
 }

@@ -7,7 +7,7 @@ use lockkeeper_store::{
 use tokio::time::Instant;
 
 use super::quorum::{EXCLUSIVE, Quorum, attempt, renewal, takes};
-use crate::support::{eventually, expect, millis, secs};
+use crate::support::{Faults, eventually, expect, millis, secs};
 
 /// What one store has missed is made up for when it answers again.
 #[tokio::test(start_paused = true)]
@@ -52,19 +52,31 @@ async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
 /// A release is of use as long as the lease: until then the store would keep the lock from others.
 #[tokio::test(start_paused = true)]
 async fn a_release_is_sent_until_the_lease_is_over() {
-    let stores = Quorum::new(3);
-    let lease = secs(7200);
-    let first = attempt("a1");
-    let acquired = stores
-        .scripts
-        .acquire(EXCLUSIVE, lease, &first, Refusal::Forgotten);
-    let serial = expect!(acquired.await.unwrap(), Acquired::Granted { serial, .. } => serial);
-    stores.faults[2].set_unavailable(true);
-    let released = stores.scripts.release(EXCLUSIVE, Some(serial), lease, None);
-    released.await.unwrap();
-    tokio::time::sleep(secs(3600)).await;
-    stores.faults[2].set_unavailable(false);
-    eventually("it is repaired", || async { stores.with(b"a") == 0 }).await;
+    for request_id in [None, Some("r1")] {
+        let stores = Quorum::new(3);
+        let lease = secs(7200);
+        let first = attempt("a1");
+        let acquired = stores
+            .scripts
+            .acquire(EXCLUSIVE, lease, &first, Refusal::Forgotten);
+        let serial = expect!(acquired.await.unwrap(), Acquired::Granted { serial, .. } => serial);
+        stores.faults[2].set_unavailable(true);
+        let release = || {
+            let scripts = &stores.scripts;
+            scripts.release(EXCLUSIVE, Some(serial), lease, request_id)
+        };
+        release().await.unwrap();
+        if request_id.is_some() {
+            let again = release().await.unwrap();
+            assert!(
+                matches!(again, Released::Done { hold_count: 0, .. }),
+                "{again:?}"
+            );
+        }
+        tokio::time::sleep(secs(3600)).await;
+        stores.faults[2].set_unavailable(false);
+        eventually("it is repaired", || async { stores.with(b"a") == 0 }).await;
+    }
 }
 
 /// A store that is away for long is called for few of the releases that it has missed, and when it
@@ -199,6 +211,31 @@ async fn a_vote_that_was_not_heard_is_withdrawn() {
     let granted = Instant::now();
     eventually("it is withdrawn", || async { stores.with(b"a") == 2 }).await;
     assert!(granted.elapsed() < secs(30));
+}
+
+/// An owner without a session would add a hold to it, and keep that when it releases the lock.
+#[tokio::test(start_paused = true)]
+async fn what_frozen_stores_grant_after_the_lease_is_withdrawn() {
+    let stores = Quorum::new(3);
+    let acquire = async |attempt| {
+        let attempt = Attempt::new(attempt, 1);
+        let scripts = &stores.scripts;
+        scripts
+            .acquire(EXCLUSIVE, secs(1), &attempt, Refusal::Forgotten)
+            .await
+    };
+    stores.faults.iter().for_each(Faults::freeze);
+    expect!(acquire("a1").await, Err(CallError::Unavailable(_)) => ());
+    tokio::time::sleep(secs(5)).await;
+    stores.faults.iter().for_each(Faults::thaw);
+    // They do what they were sent meanwhile.
+    tokio::time::sleep(millis(1)).await;
+    let granted = acquire("a2").await.unwrap();
+    assert_eq!(
+        expect!(granted, Acquired::Granted { hold_count, .. } => hold_count),
+        1
+    );
+    assert_eq!(stores.with(b"a"), 3);
 }
 
 /// A majority of the stores has the token of a grant before the caller gets it.

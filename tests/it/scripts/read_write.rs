@@ -26,7 +26,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s mode=write => granted 1 T1 100s
          acquire y 100s mode=write => busy 100s
          acquire y 100s mode=read => busy 100s
-         state => lock{mode=write x:write=1}/100s counter=T1/1000s
+         state => lock{mode=write x:write=1}/100s counter=T1/100000s
          release x 100s mode=write => done 0, now 0 100s
          heard => 1
          acquire y 100s mode=read fresh=7 => granted 1 T1 100s serial=7",
@@ -36,7 +36,7 @@ const ROWS: &[Row] = &[
         "acquire x 300s mode=write => granted 1 T1 300s
          acquire x 100s mode=write => granted 2 T1 300s
          release x 100s mode=write => done 1, now 1 300s
-         state => lock{mode=write x:write=1}/300s counter=T1/1000s",
+         state => lock{mode=write x:write=1}/300s counter=T1/100000s",
     ),
     (
         "a writer may read, and goes on reading; others are let in then, and woken",
@@ -91,7 +91,7 @@ const ROWS: &[Row] = &[
          DEL x:1
          ZADD readers 1 x
          acquire z 100s mode=write => granted 1 T1 100s
-         state => lock{mode=write z:write=1}/100s counter=T1/1000s",
+         state => lock{mode=write z:write=1}/100s counter=T1/100000s",
     ),
     (
         "readers of another program count by their own keys, however often they say they hold it",
@@ -145,7 +145,7 @@ const ROWS: &[Row] = &[
          heard => 0
          acquire y 100s mode=read => busy 100s
          acquire z 100s mode=write waits => granted 1 T1 100s
-         state => lock{mode=write z:write=1}/100s counter=T1/1000s",
+         state => lock{mode=write z:write=1}/100s counter=T1/100000s",
     ),
     (
         "a writer that does not wait any longer lets readers in",
@@ -199,7 +199,7 @@ const ROWS: &[Row] = &[
          lower x 1 mode=write => true
          lower x 0 mode=write => true
          heard => 1
-         state => counter=T2/1000s",
+         state => counter=T2/100000s",
     ),
     (
         "repeats",
@@ -253,7 +253,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s mode=write
          renew x@lock:300s:write => 1 T1 300s
          renew y@lock:300s:write => HeldByAnother
-         state => lock{mode=write x:write=1}/300s counter=T1/1000s",
+         state => lock{mode=write x:write=1}/300s counter=T1/100000s",
     ),
     (
         "an exclusive lock is no read/write lock, nor is what another program left",
@@ -308,6 +308,6 @@ const ROWS: &[Row] = &[
          release x 100s mode=read => done 1, now 1 300s
          release x 100s mode=read => done 0, now 0 0s
          heard => 0
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
 ];

@@ -46,21 +46,21 @@ const ROWS: &[Row] = &[
         "of a grant that has ended, when the owner has a newer one",
         "acquire x 100s
          release x 100s serial=1 => Expired
-         state => lock{x=1}/100s counter=T1/1000s",
+         state => lock{x=1}/100s counter=T1/100000s",
     ),
     (
         "the last hold frees the lock and wakes a waiter",
         "acquire x 100s
          release x 100s => done 0, now 0 100s
          heard => 0
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "a hold that remains gets a new lease, and nobody is woken",
         "acquire x 100s
          acquire x 100s
          release x 200s => done 1, now 1 200s
-         state => lock{x=1}/200s counter=T1/1000s
+         state => lock{x=1}/200s counter=T1/100000s
          heard => nothing
          release x 200s => done 0, now 0 200s
          heard => 0",
@@ -70,7 +70,7 @@ const ROWS: &[Row] = &[
         "acquire x 300s
          acquire x 300s
          release x 100s => done 1, now 1 300s
-         state => lock{x=1}/300s counter=T1/1000s",
+         state => lock{x=1}/300s counter=T1/100000s",
     ),
     (
         "a lock without a time to live gets one",
@@ -94,7 +94,7 @@ const ROWS: &[Row] = &[
         "acquire z 100s
          release x 200s => HeldByAnother
          release x 200s request=r1 => HeldByAnother
-         state => lock{z=1}/100s counter=T1/1000s",
+         state => lock{z=1}/100s counter=T1/100000s",
     ),
     (
         "not the owner: nobody is any more",
@@ -102,7 +102,7 @@ const ROWS: &[Row] = &[
          DEL lock
          release x 200s => Expired
          release y 200s => Expired
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "not the owner: nobody is known to have been",
@@ -116,7 +116,7 @@ const ROWS: &[Row] = &[
          acquire x 100s
          release x 100s request=r1 => done 2, now 2 100s
          release x 100s request=r1 => done 2, now 2 100s
-         state => lock{x=2}/100s counter=T1/1000s record:r1{op=release owner=x answer=2}/600s",
+         state => lock{x=2}/100s counter=T1/100000s record:r1{op=release owner=x answer=2}/600s",
     ),
     (
         "a repeat of the last one wakes nobody",
@@ -124,7 +124,7 @@ const ROWS: &[Row] = &[
          release x 100s request=r1 => done 0, now 0 100s
          heard => 0
          release x 100s request=r1 => done 0, now 0 0s
-         state => counter=T1/1000s record:r1{op=release owner=x answer=0}/600s",
+         state => counter=T1/100000s record:r1{op=release owner=x answer=0}/600s",
     ),
     (
         "a repeat tells what is held since, and leaves it alone",
@@ -141,7 +141,7 @@ const ROWS: &[Row] = &[
          DEL lock
          acquire z 400s
          release x 900s request=r2 => done 1, now 0 400s
-         state => lock{z=1}/400s counter=T3/1000s
+         state => lock{z=1}/400s counter=T3/100000s
              + record:r1{op=release owner=x answer=0}/600s
              + record:r2{op=release owner=x answer=1}/600s",
     ),
@@ -159,14 +159,14 @@ const ROWS: &[Row] = &[
          heard => 0
          acquire y 100s
          release y 100s request=r1 => error RequestIdReused
-         state => lock{y=1}/100s counter=T2/1000s record:r1{op=release owner=x answer=0}/600s",
+         state => lock{y=1}/100s counter=T2/100000s record:r1{op=release owner=x answer=0}/600s",
     ),
     (
         "a request id of another operation",
         "acquire x 100s request=r1
          release x 100s request=r1 => error RequestIdReused
          state
-          => lock{x=1}/100s counter=T1/1000s
+          => lock{x=1}/100s counter=T1/100000s
           + record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
     ),
     (
@@ -195,7 +195,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          SET record:r1 a
          release x 200s request=r1 => error WrongKind
-         state => lock{x=1}/100s counter=T1/1000s record:r1=a/endless",
+         state => lock{x=1}/100s counter=T1/100000s record:r1=a/endless",
     ),
     (
         "numbers that another program keeps in a hash stay as they are",
@@ -230,7 +230,7 @@ const ROWS: &[Row] = &[
          release x 200s request=r2 => done 0, now 0 200s
          heard => 0
          release x 200s => Expired
-         state => counter=T1/1000s
+         state => counter=T1/100000s
              + record:r1{op=release owner=x answer=2}/600s
              + record:r2{op=release owner=x answer=0}/600s",
     ),

@@ -15,13 +15,13 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          acquire x 100s
          renew x@lock:200s => 2 T1 200s
-         state => lock{x=2}/200s counter=T1/1000s",
+         state => lock{x=2}/200s counter=T1/100000s",
     ),
     (
         "a lease is never shortened",
         "acquire x 300s
          renew x@lock:100s => 1 T1 300s
-         state => lock{x=1}/300s counter=T1/1000s",
+         state => lock{x=1}/300s counter=T1/100000s",
     ),
     (
         "one that is gone, another owner's and a key of another kind do not stop the rest",
@@ -31,7 +31,8 @@ const ROWS: &[Row] = &[
          renew z@lock4:200s x@lock3:200s x@lock2:200s x@lock:200s
           => HeldByAnother, Expired, HeldByAnother, 1 T1 200s
          state
-          => lock{x=1}/200s lock2{z=1}/100s lock4{a}/endless counter=T1/1000s counter2=T2/1000s",
+          => lock{x=1}/200s lock2{z=1}/100s lock4{a}/endless counter=T1/100000s
+          + counter2=T2/100000s",
     ),
     (
         "of several that are held each has its own lease, holds and token",
@@ -39,13 +40,13 @@ const ROWS: &[Row] = &[
          acquire y 100s on=lock2
          acquire y 100s on=lock2
          renew x@lock:200s y@lock2:300s => 1 T1 200s, 2 T2 300s
-         state => lock{x=1}/200s lock2{y=2}/300s counter=T1/1000s counter2=T2/1000s",
+         state => lock{x=1}/200s lock2{y=2}/300s counter=T1/100000s counter2=T2/100000s",
     ),
     (
         "one lock twice in a batch",
         "acquire x 100s
          renew x@lock:300s y@lock:400s x@lock:200s => 1 T1 300s, HeldByAnother, 1 T1 300s
-         state => lock{x=1}/300s counter=T1/1000s",
+         state => lock{x=1}/300s counter=T1/100000s",
     ),
     (
         "a lock without a time to live gets one",
@@ -56,12 +57,12 @@ const ROWS: &[Row] = &[
     (
         "a counter with less than half of its time gets all of it, so that it outlives the grant",
         "acquire x 100s
-         PEXPIRE counter 600000
+         PEXPIRE counter 60000000
          renew x@lock:100s
-         state => lock{x=1}/100s counter=T1/600s
+         state => lock{x=1}/100s counter=T1/60000s
          PEXPIRE counter 400000
          renew x@lock:100s
-         state => lock{x=1}/100s counter=T1/1000s",
+         state => lock{x=1}/100s counter=T1/100000s",
     ),
     (
         "a counter without a time to live stays without",
@@ -75,7 +76,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          retention 0s
          renew x@lock:200s => 1 T1 200s
-         state => lock{x=1}/200s counter=T1/1000s",
+         state => lock{x=1}/200s counter=T1/100000s",
     ),
     (
         "without a counter the token is not known, and none is made",
@@ -101,6 +102,6 @@ const ROWS: &[Row] = &[
          PEXPIRE counter 400000
          full
          renew x@lock:200s x@lock2:200s => 1 T1 200s, Expired
-         state => lock{x=1}/200s counter=T1/1000s",
+         state => lock{x=1}/200s counter=T1/100000s",
     ),
 ];

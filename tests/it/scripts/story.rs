@@ -220,7 +220,8 @@ pub(super) fn or_nothing(parts: &[String], between: &str) -> String {
 
 pub(super) fn config() -> Config {
     Config {
-        idle_token_retention: Duration::from_secs(1000),
+        // So long that two tokens of a story hardly ever are in two windows.
+        idle_token_retention: Duration::from_secs(100_000),
         request_retention: Duration::from_secs(600),
         fair_waiter_timeout: Duration::from_secs(100),
         writer_hold_back: Duration::from_secs(100),

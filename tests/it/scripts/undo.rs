@@ -10,9 +10,9 @@ const ROWS: &[Row] = &[
         "acquire x 100s request=r1 attempt=a1
          undo x request=r1 attempt=a1 => true
          heard => 0
-         state => counter=T1/1000s
+         state => counter=T1/100000s
          undo x request=r1 attempt=a1 => false
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "by record: one hold of several",
@@ -20,14 +20,14 @@ const ROWS: &[Row] = &[
          acquire x 100s request=r1 attempt=a1
          PEXPIRE lock 200000
          undo x request=r1 attempt=a1 => true
-         state => lock{x=1}/200s counter=T1/1000s",
+         state => lock{x=1}/200s counter=T1/100000s",
     ),
     (
         "by record: another attempt's",
         "acquire x 100s request=r1 attempt=a1
          undo x request=r1 attempt=a2 => false
          state
-          => lock{x=1}/100s counter=T1/1000s
+          => lock{x=1}/100s counter=T1/100000s
           + record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
     ),
     (
@@ -56,7 +56,7 @@ const ROWS: &[Row] = &[
         "undo x request=r1 attempt=a1 => false
          acquire x 100s
          undo x request=r1 attempt=a1 => false
-         state => lock{x=1}/100s counter=T1/1000s",
+         state => lock{x=1}/100s counter=T1/100000s",
     ),
     (
         "a record that ended before the grant: the attempt began the grant, as its serial says",
@@ -66,13 +66,13 @@ const ROWS: &[Row] = &[
          undo x request=r1 attempt=a1 serial=T1 => false
          acquire x 100s
          undo x request=r1 attempt=a1 known=0 serial=T1 => true
-         state => lock{x=1}/100s counter=T1/1000s
+         state => lock{x=1}/100s counter=T1/100000s
          undo x request=r1 attempt=a1 known=0 serial=T1 => true
          heard => 0
          undo x request=r1 attempt=a1 known=0 serial=T1 => false
          acquire x 100s => granted 1 T2 100s
          undo x request=r1 attempt=a1 known=0 serial=T1 => false
-         state => lock{x=1}/100s counter=T2/1000s",
+         state => lock{x=1}/100s counter=T2/100000s",
     ),
     (
         "the same of a fair lock, of a writer and of a reader",
@@ -88,7 +88,7 @@ const ROWS: &[Row] = &[
          undo x mode=read request=r1 known=0 serial=8 => false
          undo x mode=read request=r1 known=0 serial=7 => true
          heard => 0
-         state => counter=T2/1000s",
+         state => counter=T2/100000s",
     ),
     (
         "a record that ended before the grant: of one hold of several nothing tells whose it is",
@@ -96,7 +96,7 @@ const ROWS: &[Row] = &[
          acquire x 100s request=r1 attempt=a1
          DEL record:r1
          undo x request=r1 attempt=a1 known=1 serial=T1 => false
-         state => lock{x=2}/300s counter=T1/1000s",
+         state => lock{x=2}/300s counter=T1/100000s",
     ),
     (
         "by record: it was released already",
@@ -104,7 +104,7 @@ const ROWS: &[Row] = &[
          release x 100s
          heard => 0
          undo x request=r1 attempt=a1 => false
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "by record: the lock is another owner's",
@@ -112,7 +112,7 @@ const ROWS: &[Row] = &[
          DEL lock
          acquire z 100s
          undo x request=r1 attempt=a1 => false
-         state => lock{z=1}/100s counter=T2/1000s",
+         state => lock{z=1}/100s counter=T2/100000s",
     ),
     (
         "by record: the owner has been granted the lock anew",
@@ -120,7 +120,7 @@ const ROWS: &[Row] = &[
          DEL lock
          acquire x 100s => granted 1 T2 100s
          undo x request=r1 attempt=a1 => false
-         state => lock{x=1}/100s counter=T2/1000s",
+         state => lock{x=1}/100s counter=T2/100000s",
     ),
     (
         "by record: the attempt was refused, and the owner granted the lock later",
@@ -129,7 +129,7 @@ const ROWS: &[Row] = &[
          DEL lock
          acquire x 100s => granted 1 T2 100s
          undo x request=r1 attempt=a1 => false
-         state => lock{x=1}/100s counter=T2/1000s",
+         state => lock{x=1}/100s counter=T2/100000s",
     ),
     (
         "by record: that of a release",
@@ -137,21 +137,21 @@ const ROWS: &[Row] = &[
          acquire x 100s
          release x 100s request=r1
          undo x request=r1 attempt=a1 => false
-         state => lock{x=1}/100s counter=T1/1000s record:r1{op=release owner=x answer=1}/600s",
+         state => lock{x=1}/100s counter=T1/100000s record:r1{op=release owner=x answer=1}/600s",
     ),
     (
         "by holds: down to those that are known",
         "acquire x 100s
          acquire x 100s
          undo x known=1 => true
-         state => lock{x=1}/100s counter=T1/1000s
+         state => lock{x=1}/100s counter=T1/100000s
          undo x known=1 => false
          undo x known=2 => false
-         state => lock{x=1}/100s counter=T1/1000s
+         state => lock{x=1}/100s counter=T1/100000s
          undo x known=0 => true
          heard => 0
          undo x known=0 => false
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "lowered by several, the lock is freed once",
@@ -161,17 +161,17 @@ const ROWS: &[Row] = &[
          acquire x 300s
          PEXPIRE lock 200000
          lower x 2 => true
-         state => lock{x=2}/200s counter=T1/1000s
+         state => lock{x=2}/200s counter=T1/100000s
          lower x 0 => true
          heard => 0
          lower x 0 => false
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "another owner's holds stay",
         "acquire z 100s
          lower x 0 => false
-         state => lock{z=1}/100s counter=T1/1000s",
+         state => lock{z=1}/100s counter=T1/100000s",
     ),
     (
         "a lock without a time to live stays without",
@@ -215,11 +215,11 @@ const ROWS: &[Row] = &[
          acquire x 100s request=r1 attempt=a1
          full
          undo x request=r1 attempt=a1 => true
-         state => lock{x=2}/100s counter=T1/1000s
+         state => lock{x=2}/100s counter=T1/100000s
          lower x 1 => true
          lower x 0 => true
          heard => 0
-         state => counter=T1/1000s",
+         state => counter=T1/100000s",
     ),
     (
         "out of memory: a lock without a time to live is lowered too",

@@ -2,9 +2,10 @@
 //!
 //! All sentinels are asked at an interval, after each new connection, and when one of them
 //! announces an election; the one with the newest configuration is believed: one that was cut off
-//! goes on naming the old master. Sentinels that were set up anew count from the beginning, so an
-//! older configuration is believed in time if most of them have it. Connections to a master that
-//! was replaced are given up at once, also if it still answers.
+//! goes on naming the old master. Where several are as new, most of them are. Sentinels that were
+//! set up anew count from the beginning, so another master without a newer configuration is
+//! believed in time if most of them name it. Connections to a master that was replaced are given up
+//! at once, also if it still answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +34,7 @@ use crate::host::{Connected, Wake, WakeSender};
 /// How often the sentinels are asked. They themselves need seconds to agree.
 const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// For so long most sentinels must have named the same master with an older configuration than is
+/// For so long most sentinels must have named the same master with no newer configuration than is
 /// known. After an election the others hear of it within about two seconds.
 const OLDER_FOR: Duration = Duration::from_secs(10);
 
@@ -64,7 +65,7 @@ struct Watcher {
     older: Older,
 }
 
-/// The master that most sentinels name with an older configuration than is known, and since when.
+/// The master that most sentinels name with no newer configuration than is known, and since when.
 #[derive(Debug, Default)]
 struct Older(Option<(Address, Instant)>);
 
@@ -134,7 +135,7 @@ impl Watcher {
             self.tell(trouble(&answers, service));
             let answers: Vec<Named> = answers.into_iter().flatten().flatten().collect();
             let known = self.known.as_ref();
-            let named = newest(answers.iter().cloned(), known);
+            let named = newest(&answers, known);
             if let Some(named) = named
                 && self.older.believes(&named, known, &answers, asked)
             {
@@ -204,7 +205,11 @@ impl Older {
         answers: &[Named],
         asked: usize,
     ) -> bool {
-        let is_older = known.is_some_and(|known| newest.epoch < known.epoch);
+        // Each election has an epoch of its own: another master with the same one is named by
+        // sentinels that know nothing of these.
+        let is_older = known.is_some_and(|known| {
+            (newest.epoch, newest.address == known.address) < (known.epoch, true)
+        });
         let votes = answers.iter().filter(|it| it.address == newest.address);
         if !is_older || votes.count() * 2 <= asked {
             self.0 = None;
@@ -264,13 +269,15 @@ async fn open(sentinel: Endpoint, again: Arc<Notify>) -> RedisResult<Multiplexed
     Ok(connection)
 }
 
-/// The one to believe: of the newest configuration, and where several are as new, who is known
-/// already.
-fn newest(answers: impl Iterator<Item = Named>, known: Option<&Named>) -> Option<Named> {
-    answers.max_by_key(|named| {
+/// The one to believe: of the newest configuration, and where several are as new, whom most name,
+/// or who is known already.
+fn newest(answers: &[Named], known: Option<&Named>) -> Option<Named> {
+    let newest = answers.iter().max_by_key(|named| {
+        let votes = answers.iter().filter(|other| other == named).count();
         let is_known = known.is_some_and(|known| named.address == known.address);
-        (named.epoch, is_known, named.clone())
-    })
+        (named.epoch, votes, is_known, *named)
+    });
+    newest.cloned()
 }
 
 /// What is wrong with sentinels that answered so, if anything.

@@ -31,7 +31,6 @@ fn at(epoch: u64, host: &str) -> Named {
 
 #[test]
 fn the_newest_configuration_is_believed_and_of_equals_the_known_one() {
-    let newest = |named: &[Named], known| newest(named.iter().cloned(), known);
     assert_eq!(newest(&[], None), None);
     let (old, other) = (at(1, "b"), at(1, "a"));
     for known in [None, Some(&old), Some(&other)] {
@@ -41,6 +40,10 @@ fn the_newest_configuration_is_believed_and_of_equals_the_known_one() {
     for known in [&old, &other] {
         let named = [old.clone(), other.clone()];
         assert_eq!(newest(&named, Some(known)), Some(known.clone()));
+    }
+    for known in [None, Some(&old)] {
+        let named = [other.clone(), old.clone(), other.clone()];
+        assert_eq!(newest(&named, known), Some(other.clone()), "most name it");
     }
 }
 
@@ -67,11 +70,22 @@ async fn an_older_configuration_counts_when_most_sentinels_have_had_it_for_a_whi
         (vec![&same, &same], false),
         (vec![&same, &same], false),
     ];
-    for rows in [cut_off, anew, between] {
+    let as_new = at(7, "b");
+    let stranger = vec![(vec![&as_new], false); 6];
+    let outvoted = vec![
+        (vec![&as_new, &known, &as_new], false),
+        (vec![&as_new], false),
+        (vec![&as_new, &as_new], false),
+        (vec![&as_new, &known, &as_new], false),
+        (vec![&as_new, &as_new], false),
+        (vec![&as_new, &as_new], false),
+        (vec![&as_new, &as_new], true),
+    ];
+    for rows in [cut_off, anew, between, stranger, outvoted] {
         let mut older = Older::default();
         for (step_at, (answers, expected)) in rows.into_iter().enumerate() {
             let answers: Vec<Named> = answers.into_iter().cloned().collect();
-            let newest = newest(answers.iter().cloned(), Some(&known)).unwrap();
+            let newest = newest(&answers, Some(&known)).unwrap();
             let believed = older.believes(&newest, Some(&known), &answers, 3);
             assert_eq!(believed, expected, "step {step_at}: {answers:?}");
             tokio::time::advance(step).await;

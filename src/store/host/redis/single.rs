@@ -23,7 +23,7 @@ struct Single {
     scanner: Scanner,
     replica_marker: Arc<str>,
     call_timeout: Duration,
-    /// Identifies the server.
+    /// Asks the sentinels.
     _watcher: Option<AbortOnDropHandle<()>>,
 }
 

@@ -192,7 +192,8 @@ impl HostScripts {
         };
         let mut outcomes: Vec<_> = batch.iter().map(|renewal| Ok(renewal.lease)).collect();
         for [number, lease] in others {
-            let at = usize::try_from(number - 1).ok();
+            let at = usize::try_from(*number).ok();
+            let at = at.and_then(|number| number.checked_sub(1));
             let outcome = at.and_then(|at| outcomes.get_mut(at));
             *outcome.ok_or_else(malformed)? = leased(*lease);
         }

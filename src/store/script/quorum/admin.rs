@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{
-    answers::{answered, common_refusal},
-    inspect::combine,
-    voters::Quorum,
-};
+use super::{inspect::combine, voters::Quorum};
 use crate::{
     host::ScanCursor,
     script::{Asked, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind, WalkCursor},
@@ -79,17 +75,13 @@ impl Quorum {
                 voter.scripts.force_release(name, reason, grace, asked, max)
             })
             .await;
-        let done = answers.iter().flatten().count();
-        if done < self.majority() {
-            let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
-            return Err(match common_refusal(errors) {
-                Some((refusal, _)) if answered(&answers) >= self.majority() => refusal,
-                _ => self.undecided(&answers),
-            });
-        }
-        let forced: Vec<&Forced> = answers.iter().flatten().flatten().collect();
-        let seen: Vec<Inspected> = forced.iter().map(|forced| as_seen(forced)).collect();
-        let seen: Vec<&Inspected> = seen.iter().collect();
+        let undecided = self.undecided(&answers);
+        let forced = match self.outcomes(answers, self.majority()) {
+            Err(error) if error.is_transient() => return Err(undecided),
+            outcome => outcome?,
+        };
+        let forced: Vec<Forced> = forced.into_iter().flatten().collect();
+        let seen: Vec<Inspected> = forced.iter().map(as_seen).collect();
         if seen.is_empty() {
             return Ok(None);
         }
@@ -115,12 +107,7 @@ impl Quorum {
         let answers = self
             .ask(prefix, |voter| voter.scripts.takes_writes(prefix))
             .await;
-        if answers.iter().flatten().count() >= self.majority() {
-            return Ok(());
-        }
-        let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
-        let refusal = common_refusal(errors).map(|(refusal, _)| refusal);
-        Err(refusal.unwrap_or_else(|| CallError::Unavailable(self.too_few(&answers))))
+        self.outcomes(answers, self.majority()).map(drop)
     }
 
     /// What most of the stores that know of one say.
@@ -129,12 +116,10 @@ impl Quorum {
         name: &str,
     ) -> Result<Option<ForcedRecord>, CallError> {
         let answers = self.ask(name, |voter| voter.scripts.forced(name)).await;
-        if answered(&answers) < self.majority() {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
+        let answers = self.outcomes(answers, self.majority())?;
         // How many know of it, and the grace period of the one that ends it first.
         let mut records: BTreeMap<(u64, &str, bool), (usize, Duration)> = BTreeMap::new();
-        for record in answers.iter().flatten().flatten() {
+        for record in answers.iter().flatten() {
             let known = records.entry((record.token, record.reason.as_str(), record.preempted));
             let (count, grace) = known.or_insert((0, record.grace));
             *count += 1;
@@ -159,10 +144,8 @@ impl Quorum {
         let answers = self
             .ask(hold.name, |voter| voter.scripts.acknowledge_forced(hold))
             .await;
-        if answered(&answers) < self.majority() {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
-        Ok(answers.iter().flatten().filter(|free| **free).count() >= self.majority())
+        let free = self.outcomes(answers, self.majority())?;
+        Ok(free.iter().filter(|free| **free).count() >= self.majority())
     }
 }
 

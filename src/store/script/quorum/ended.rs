@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{answers::answered, voters::Quorum};
+use super::voters::Quorum;
 use crate::script::CallError;
 
 // === impl Quorum ===
@@ -20,10 +20,7 @@ impl Quorum {
                 voter.scripts.end_session(whose, digest, retention)
             })
             .await;
-        if answered(&answers) < self.majority() {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
-        Ok(())
+        self.outcomes(answers, self.majority()).map(drop)
     }
 
     /// Any store of those that answer, which has to be a majority.
@@ -37,9 +34,7 @@ impl Quorum {
                 voter.scripts.has_session_ended(whose, digest)
             })
             .await;
-        if answered(&answers) < self.majority() {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
-        Ok(answers.iter().flatten().any(|ended| *ended))
+        let ended = self.outcomes(answers, self.majority())?;
+        Ok(ended.contains(&true))
     }
 }

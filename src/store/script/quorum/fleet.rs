@@ -20,10 +20,7 @@ impl Quorum {
         let answers = self
             .ask(id, |voter| voter.scripts.announce(key, id, ttl, said))
             .await;
-        if answers.iter().all(Result::is_err) {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
-        let answers: Vec<_> = answers.into_iter().flatten().collect();
+        let answers = self.outcomes(answers, 1)?;
         let is_announced = answers.iter().any(|answer| answer.is_announced);
         let others = answers.into_iter().flat_map(|answer| answer.others);
         let others: BTreeMap<_, _> = others.collect();

@@ -38,15 +38,16 @@ impl Quorum {
         };
         let retention = self.0.config.request_retention;
         let (what, at_most) = match (id, serial) {
-            // Without its record a repeat would be another release.
-            (Some(id), _) => {
-                let id = id.to_owned();
-                (Action::Release { serial, lease, id }, retention)
-            }
-            // What is not renewed there has ended there by then.
-            (None, serial) => {
-                let lower = Attempt::to_lower(serial.unwrap_or_default(), left);
+            // What is not renewed there has ended there by then. A repeat of the last release finds
+            // nothing, so it needs no record.
+            (_, Some(serial)) if id.is_none() || left == 0 => {
+                let lower = Attempt::to_lower(serial, left);
                 (Action::Undo(OwnAttempt::from(&lower)), lease.max(retention))
+            }
+            // Without its record a repeat would be another release.
+            _ => {
+                let id = id.unwrap_or_default().to_owned();
+                (Action::Release { serial, lease, id }, retention)
             }
         };
         self.send_to_the_rest(&Repair::new(hold, what), &answers, at_most);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{answers::answered, voters::Quorum};
+use super::voters::Quorum;
 use crate::script::{CallError, Moved, ToHolders};
 
 // === impl Quorum ===
@@ -19,14 +19,10 @@ impl Quorum {
                 voter.scripts.tell_holders(channel, message)
             })
             .await;
-        if answered(&answers) < self.majority() {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
+        let answers = self.outcomes(answers, self.majority())?;
         let said = |at: usize| move |reached: &Vec<bool>| reached.get(at) == Some(&true);
         let holders = 0..message.holders.len();
-        Ok(holders
-            .map(|at| answers.iter().flatten().any(said(at)))
-            .collect())
+        Ok(holders.map(|at| answers.iter().any(said(at))).collect())
     }
 
     /// Through any store: coordinators listen to all of them.
@@ -41,10 +37,7 @@ impl Quorum {
                 voter.scripts.tell_moved(channel, prefix, moved)
             })
             .await;
-        if answered(&answers) == 0 {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
-        Ok(())
+        self.outcomes(answers, 1).map(drop)
     }
 
     /// A majority has to know it.
@@ -60,9 +53,6 @@ impl Quorum {
                 voter.scripts.holders_reached(name, id, holders, retention)
             })
             .await;
-        if answered(&answers) < self.majority() {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
-        Ok(())
+        self.outcomes(answers, self.majority()).map(drop)
     }
 }

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    answers::{answered, common_refusal, reached},
-    voters::Quorum,
-};
+use super::{answers::reached, voters::Quorum};
 use crate::script::{CallError, Holder, Inspected, Mode};
 
 // === impl Quorum ===
@@ -19,22 +16,13 @@ impl Quorum {
         let answers = self
             .ask(name, |voter| voter.scripts.inspect(name, max))
             .await;
-        if answered(&answers) < self.majority() {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
-        let seen: Vec<&Inspected> = answers.iter().flatten().collect();
-        if seen.len() < self.majority() {
-            let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
-            let refusal = common_refusal(errors).map(|(refusal, _)| refusal);
-            let unknown = || CallError::Unavailable(self.too_few(&answers));
-            return Err(refusal.unwrap_or_else(unknown));
-        }
+        let seen = self.outcomes(answers, self.majority())?;
         Ok(combine(&seen, self.voters().len()))
     }
 }
 
 /// What more than half of those that answered show, of all stores.
-pub(super) fn combine(seen: &[&Inspected], stores: usize) -> Inspected {
+pub(super) fn combine(seen: &[Inspected], stores: usize) -> Inspected {
     let most = seen.len() / 2 + 1;
     let mut holders: BTreeMap<(&[u8], Mode), Vec<&Holder>> = BTreeMap::new();
     for holder in seen.iter().flat_map(|inspected| &inspected.holders) {

@@ -128,6 +128,13 @@ impl Quorum {
 
     async fn until_answered(&self, which: usize, repair: &Repair) {
         let voter = &self.voters()[which];
+        // At once, behind the attempt on its connection: a frozen store runs the attempt when it
+        // goes on, perhaps after this has been given up.
+        if matches!(repair.action, Action::Withdraw(_))
+            && let Ok(()) = self.heard(which, repair.run(&voter.scripts).await)
+        {
+            return;
+        }
         // Kept during the pauses, too: a store that is away is called for few repairs.
         let _turn = voter.turn().await;
         let mut pause = RETRY_MIN;

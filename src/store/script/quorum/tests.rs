@@ -299,7 +299,8 @@ fn a_lock_is_shown_as_most_of_those_that_answer_have_it() {
     };
     let (a, b, free) = (store(&["a"], 5), store(&["b"], 9), store(&[], 7));
     let shown = |seen: &[&Inspected]| {
-        let shown = inspect::combine(seen, 5);
+        let seen: Vec<_> = seen.iter().map(|it| (*it).clone()).collect();
+        let shown = inspect::combine(&seen, 5);
         let owners = shown.holders.iter().map(|holder| holder.owner.clone());
         let owners: Vec<_> = owners.collect();
         (owners, shown.mode, shown.holder_count, shown.token)

@@ -18,7 +18,10 @@ use lockkeeper_base::tasks::Tasks;
 use parking_lot::Mutex;
 use rand::RngExt as _;
 
-use super::{answers::Answers, voter::Voter};
+use super::{
+    answers::{Answers, answered, common_refusal},
+    voter::Voter,
+};
 use crate::{
     host::ScriptHost,
     script::{CallError, Config, calls::HostScripts, metrics::Metrics},
@@ -120,20 +123,13 @@ impl Quorum {
         F: Future<Output = Result<T, CallError>>,
     {
         let silent = || CallError::Unavailable("it has stopped answering".to_owned());
-        let mut calls: Vec<_> = (0..self.voters().len())
-            .map(|which| {
-                let refused = self.excluded(which);
-                let refused = refused.or_else(|| self.is_passed_over(which).then(silent));
-                let call = refused.is_none().then(|| call(&self.voters()[which]));
-                Box::pin(maybe_done(async move {
-                    match (refused, call) {
-                        (None, Some(call)) => self.heard(which, call.await),
-                        (Some(error), _) => Err(error),
-                        (None, None) => Err(silent()),
-                    }
-                }))
-            })
-            .collect();
+        let asking = self.voters().iter().enumerate().map(|(which, voter)| {
+            let refused = self.excluded(which);
+            let refused = refused.or_else(|| self.is_passed_over(which).then(silent));
+            let asked = refused.map_or_else(|| Ok(call(voter)), Err);
+            Box::pin(maybe_done(async move { self.heard(which, asked?.await) }))
+        });
+        let mut calls: Vec<_> = asking.collect();
         // The first poll of a call sends it.
         poll_fn(|context| {
             let _order = self.order_of(name).lock();
@@ -203,27 +199,33 @@ impl Quorum {
         format!("release-{:x}-{number:x}", self.0.prefix)
     }
 
-    /// The error of a call that too few have answered.
-    pub(super) fn too_few<T>(&self, answers: &Answers<T>) -> String {
-        let errors = answers.iter().map(|answer| answer.as_ref().err());
-        self.too_few_of(errors)
+    /// The outcomes of the voters that have one, if these are as many as needed.
+    pub(super) fn outcomes<T>(
+        &self,
+        answers: Answers<T>,
+        needed: usize,
+    ) -> Result<Vec<T>, CallError> {
+        if answers.iter().flatten().count() >= needed {
+            return Ok(answers.into_iter().flatten().collect());
+        }
+        let refusal = common_refusal(answers.iter().filter_map(|answer| answer.as_ref().err()));
+        let refusal = refusal.filter(|_| answered(&answers) >= needed);
+        let unavailable = || CallError::Unavailable(self.too_few(&answers));
+        Err(refusal.map_or_else(unavailable, |(refusal, _)| refusal))
     }
 
-    fn too_few_of<'a>(&self, errors: impl Iterator<Item = Option<&'a CallError>>) -> String {
-        let errors: Vec<_> = errors.collect();
-        let lost = |error: &&CallError| error.is_transient();
-        let answered = errors
-            .iter()
-            .filter(|error| !error.is_some_and(|it| lost(&it)));
-        let answered = answered.count();
-        let first = errors
-            .iter()
-            .zip(self.voters())
-            .find_map(|(error, voter)| Some((error.filter(lost)?, &voter.name)));
+    /// The error of a call that too few have answered.
+    pub(super) fn too_few<'a, T>(&self, answers: &'a Answers<T>) -> String {
+        let lost = |answer: &'a Result<T, CallError>| {
+            answer.as_ref().err().filter(|error| error.is_transient())
+        };
+        let mut voters = answers.iter().zip(self.voters());
+        let first = voters.find_map(|(answer, voter)| Some((lost(answer)?, &voter.name)));
         let first = first.map_or(String::new(), |(error, name)| format!("; {name}: {error}"));
         format!(
-            "{answered} of {} stores answered, {} are needed{first}",
-            errors.len(),
+            "{} of {} stores answered, {} are needed{first}",
+            answered(answers),
+            answers.len(),
             self.majority()
         )
     }

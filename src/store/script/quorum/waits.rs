@@ -19,8 +19,7 @@ impl Quorum {
         let answers = self
             .ask(digest, |voter| voter.scripts.share_waits(key, ttl, waits))
             .await;
-        let time = answers.iter().flatten().next().copied();
-        time.ok_or_else(|| CallError::Unavailable(self.too_few(&answers)))
+        Ok(self.outcomes(answers, 1)?[0])
     }
 
     /// What was written last in the stores that answer.
@@ -32,10 +31,7 @@ impl Quorum {
         let answers = self
             .ask(digest, |voter| voter.scripts.shared_waits(key))
             .await;
-        if answers.iter().all(Result::is_err) {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
-        }
-        let shared = answers.into_iter().flatten().flatten();
+        let shared = self.outcomes(answers, 1)?.into_iter().flatten();
         Ok(shared.min_by_key(|shared| shared.age))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scripts::{Scripts, Store};
+use super::scripts::{Scripts, Store, on_store};
 use crate::script::{CallError, Moved, ToHolders};
 
 // === impl Scripts ===
@@ -15,10 +15,7 @@ impl Scripts {
         channel: &str,
         message: &ToHolders,
     ) -> Result<Vec<bool>, CallError> {
-        match &self.store {
-            Store::One(store) => store.tell_holders(channel, message).await,
-            Store::Quorum(quorum) => quorum.tell_holders(channel, message).await,
-        }
+        on_store!(self, tell_holders(channel, message))
     }
 
     /// Tells all coordinators, which listen on this channel, that a session has moved. It may be
@@ -29,10 +26,7 @@ impl Scripts {
         prefix: &str,
         moved: &Moved,
     ) -> Result<(), CallError> {
-        match &self.store {
-            Store::One(store) => store.tell_moved(channel, prefix, moved).await,
-            Store::Quorum(quorum) => quorum.tell_moved(channel, prefix, moved).await,
-        }
+        on_store!(self, tell_moved(channel, prefix, moved))
     }
 
     /// Answers a message to the coordinators of holders: these were reached. Safe to repeat.
@@ -43,9 +37,6 @@ impl Scripts {
         holders: &[&str],
         retention: Duration,
     ) -> Result<(), CallError> {
-        match &self.store {
-            Store::One(store) => store.holders_reached(name, id, holders, retention).await,
-            Store::Quorum(quorum) => quorum.holders_reached(name, id, holders, retention).await,
-        }
+        on_store!(self, holders_reached(name, id, holders, retention))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::scripts::{Scripts, Store};
+use super::scripts::{Scripts, Store, on_store};
 use crate::{
     host::{Call, Server, words},
     script::{
@@ -26,16 +26,6 @@ pub struct QueuePositions {
     pub places: Vec<u32>,
     /// What the holder says of its hold.
     pub note: Option<Arc<Note>>,
-}
-
-/// Makes a call on the one store or on the quorum, where it is boxed: its state is large.
-macro_rules! on_store {
-    ($scripts:ident, $call:ident($($argument:expr),*)) => {
-        match &$scripts.store {
-            Store::One(store) => store.$call($($argument),*).await,
-            Store::Quorum(quorum) => Box::pin(quorum.$call($($argument),*)).await,
-        }
-    };
 }
 
 // === impl Scripts ===

@@ -33,6 +33,17 @@ pub(super) enum Store {
     Quorum(Quorum),
 }
 
+/// Makes a call on the one store or on the quorum, where it is boxed: its state is large.
+macro_rules! on_store {
+    ($scripts:ident, $call:ident($($argument:expr),*)) => {
+        match &$scripts.store {
+            Store::One(store) => store.$call($($argument),*).await,
+            Store::Quorum(quorum) => Box::pin(quorum.$call($($argument),*)).await,
+        }
+    };
+}
+pub(super) use on_store;
+
 // === impl Scripts ===
 
 impl Scripts {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scripts::{Scripts, Store};
+use super::scripts::{Scripts, Store, on_store};
 use crate::script::CallError;
 
 // === impl Scripts ===
@@ -16,17 +16,11 @@ impl Scripts {
         digest: &str,
         retention: Duration,
     ) -> Result<(), CallError> {
-        match &self.store {
-            Store::One(store) => store.end_session(whose, digest, retention).await,
-            Store::Quorum(quorum) => quorum.end_session(whose, digest, retention).await,
-        }
+        on_store!(self, end_session(whose, digest, retention))
     }
 
     /// Whether a session is remembered as ended.
     pub async fn has_session_ended(&self, whose: &str, digest: &str) -> Result<bool, CallError> {
-        match &self.store {
-            Store::One(store) => store.has_session_ended(whose, digest).await,
-            Store::Quorum(quorum) => quorum.has_session_ended(whose, digest).await,
-        }
+        on_store!(self, has_session_ended(whose, digest))
     }
 }
