@@ -160,11 +160,8 @@ mod tests {
     use super::*;
     use crate::{
         multi::undo::DeliveryAll,
-        semaphore::{
-            acquire::try_acquire,
-            request::{AcquirePermits, PermitCount},
-        },
-        testing::{acquire, config, granted, name, owner, start},
+        semaphore::acquire::try_acquire,
+        testing::{acquire, config, granted, name, owner, permits, start},
     };
 
     #[tokio::test(start_paused = true)]
@@ -185,17 +182,7 @@ mod tests {
         }
         let core = &coordinator.core;
         core.scripts.set_permits("s", 1, false).await.unwrap();
-        let request = AcquirePermits {
-            name: name("s"),
-            owner: owner("x"),
-            permits: PermitCount::new(1).unwrap(),
-            lease: None,
-            wait: None,
-            request_id: None,
-            min_replica_acks: 0,
-            account: lockkeeper_access::Account::default(),
-        };
-        match try_acquire(core, &request).await.unwrap() {
+        match try_acquire(core, &permits(1, &owner("x"))).await.unwrap() {
             TriedPermits::Acquired(delivery) => answers.push(Answer::PermitsGranted(delivery)),
             busy @ TriedPermits::Busy { .. } => panic!("{busy:?}"),
         }

@@ -196,16 +196,8 @@ impl Event {
     }
 
     pub(crate) fn of_permits(what: What, grant: &PermitGrant) -> Self {
-        Self {
-            what,
-            name: grant.name.clone(),
-            kind: NameKind::Semaphore,
-            mode: None,
-            owner: grant.owner.clone(),
-            fencing_token: 0,
-            holds: u32::try_from(grant.ids.len()).unwrap_or(u32::MAX),
-            note: None,
-        }
+        let holds = u32::try_from(grant.ids.len()).unwrap_or(u32::MAX);
+        Self::of_goal(what, &grant.name, Goal::Permits, &grant.owner).holding(holds)
     }
 
     /// A release without a session, whose grant is unknown.
@@ -215,29 +207,18 @@ impl Event {
 
     /// The same for permits.
     pub(crate) fn of_permit_release(name: &LockName, owner: &Owner) -> Self {
-        Self {
-            kind: NameKind::Semaphore,
-            mode: None,
-            ..Self::of_release(name, Mode::Exclusive, owner, 0)
-        }
+        Self::of_goal(What::Released, name, Goal::Permits, owner)
     }
 
     pub(crate) fn of_lock(what: What, name: &LockName, mode: Mode, owner: &Owner) -> Self {
-        Self {
-            what,
-            name: name.clone(),
-            kind: kind_of(mode),
-            mode: Some(mode),
-            owner: owner.clone(),
-            fencing_token: 0,
-            holds: 0,
-            note: None,
-        }
+        Self::of_goal(what, name, Goal::Lock(mode), owner)
     }
 
-    pub(crate) fn of_wait(what: What, name: &LockName, goal: Goal, owner: &Owner) -> Self {
+    /// An event without a token, holds and a note.
+    pub(crate) fn of_goal(what: What, name: &LockName, goal: Goal, owner: &Owner) -> Self {
         let (kind, mode) = match goal {
-            Goal::Lock(mode) => (kind_of(mode), Some(mode)),
+            Goal::Lock(mode @ (Mode::Exclusive | Mode::Fair)) => (NameKind::Lock, Some(mode)),
+            Goal::Lock(mode @ (Mode::Read | Mode::Write)) => (NameKind::ReadWriteLock, Some(mode)),
             Goal::Permits => (NameKind::Semaphore, None),
             Goal::Latch => (NameKind::Latch, None),
         };
@@ -278,13 +259,6 @@ impl Event {
     }
 }
 
-fn kind_of(mode: Mode) -> NameKind {
-    match mode {
-        Mode::Exclusive | Mode::Fair => NameKind::Lock,
-        Mode::Read | Mode::Write => NameKind::ReadWriteLock,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -303,7 +277,7 @@ mod tests {
         assert_eq!(event.text_bytes(), 10 + 3 + 3);
         let in_session = Owner::in_session(SessionId::random(), "job", &limits).unwrap();
         let field = in_session.field().len();
-        let of_session = Event::of_wait(What::WaitBegan, &name, Goal::Permits, &in_session);
+        let of_session = Event::of_goal(What::WaitBegan, &name, Goal::Permits, &in_session);
         assert_eq!(of_session.text_bytes(), 10 + 3 + field);
         let labels = [("team", "build"), ("host", "ci")];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -351,7 +325,7 @@ mod tests {
             ((Goal::Latch, None), NameKind::Latch),
         ];
         for ((goal, mode), kind) in rows {
-            let event = Event::of_wait(What::WaitBegan, &name, goal, &owner);
+            let event = Event::of_goal(What::WaitBegan, &name, goal, &owner);
             assert_eq!((event.kind, event.mode), (kind, mode));
         }
     }

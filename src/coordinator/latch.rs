@@ -12,7 +12,7 @@ use crate::{
     progress::{Progress, WaitState},
     summary::Summary,
     types::{Goal, LockName, Owner, RequestId, SessionId, WaitEnd},
-    wait::{Next, WaitContext, next},
+    wait::{Next, WaitContext, end_of, ended, next},
     waiters::queue::QueueTicket,
 };
 
@@ -136,7 +136,7 @@ pub(crate) async fn await_latch<P: Progress>(
         session,
         wait,
     } = request;
-    let deadline = wait.and_then(|wait| Instant::now().checked_add(wait));
+    let deadline = end_of(*wait);
     core.check_serving()?;
     let session = core.live_session(session.as_ref())?;
     let seen = core.scripts.inspect_latch(name.store_key()).await?;
@@ -175,8 +175,6 @@ async fn wait_for<P: Progress>(
     stops: &WaitContext<'_, P>,
 ) -> Result<Result<LatchOpened, LatchNotOpened>, Error> {
     let mut notified = None;
-    // Why the last look had no outcome. A wait rides out a store that is down, but reports it if
-    // the deadline passes meanwhile.
     let mut trouble: Option<CallError> = None;
     let mut check_at = None;
     loop {
@@ -191,15 +189,9 @@ async fn wait_for<P: Progress>(
                 Some(0) => return Ok(Ok(opened(name))),
                 seen => count = seen.unwrap_or(count),
             },
-            Next::End(ended) => {
-                let ended = ended?;
-                return match trouble {
-                    Some(error) if ended.is_timeout() => Err(error.into()),
-                    _ => Ok(Err(LatchNotOpened {
-                        why: ended.why,
-                        count,
-                    })),
-                };
+            Next::End(end) => {
+                let why = ended(end?, trouble)?.why;
+                return Ok(Err(LatchNotOpened { why, count }));
             }
             Next::Try => {
                 let begun = place.begin_look();

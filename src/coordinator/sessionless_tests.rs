@@ -4,8 +4,12 @@ use lockkeeper_access::{Account, Quota, Quotas};
 
 use super::*;
 use crate::{
-    testing::{self, name},
-    types::tests::limits,
+    lock,
+    multi::{
+        release::release_all,
+        request::{AcquireAll, ReleaseAll},
+    },
+    testing::{self, Fault, acquire_all, config, granted_all, name, one_hold, owner, start_faulty},
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -26,26 +30,8 @@ fn room(account: &Account) -> u32 {
     (0..=100).rev().find(free).unwrap()
 }
 
-fn owner(label: &str) -> Owner {
-    Owner::sessionless(label, &limits()).unwrap()
-}
-
 fn grant(of: &str, by: &str, lease: Duration) -> Grant {
-    Grant {
-        name: name(of),
-        mode: Mode::Exclusive,
-        owner: owner(by),
-        field: None,
-        hold_count: 1,
-        fencing_token: 1,
-        serial: 1,
-        lease,
-        safe_until: Instant::now() + lease,
-        watched: false,
-        replica_acks: 0,
-        min_replica_acks: 0,
-        note: None,
-    }
+    testing::grant(of, &owner(by), 1, lease)
 }
 
 fn permits(of: &str, by: &str, ids: &[PermitId]) -> PermitGrant {
@@ -154,6 +140,47 @@ async fn an_owner_may_hold_something_from_its_grant_to_its_release_or_the_end_of
     all.hold(&grant("a", "job", LEASE), Counted::default());
     all.release(&name("a"), Mode::Exclusive, &owner("job"));
     assert!(!all.may_hold("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_whose_release_was_answered_late_no_longer_count() {
+    let own = owner("job");
+    for is_one in [true, false] {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let core = &coordinator.core;
+        let account = account();
+        let named = [("a", Mode::Exclusive), ("b", Mode::Exclusive)];
+        let request = AcquireAll {
+            account: account.clone(),
+            ..acquire_all(&named[..2 - usize::from(is_one)], &own)
+        };
+        let release = ReleaseAll {
+            locks: request.locks.clone(),
+            owner: own.clone(),
+            request_id: None,
+        };
+        granted_all(&coordinator, &request).await.take().unwrap();
+        assert!(room(&account) < 100);
+        for is_late in [true, false] {
+            let script = if is_one {
+                "lock_release"
+            } else {
+                "multi_release"
+            };
+            if is_late {
+                faults.next(script, Fault::RunsAfter(MOMENT));
+            }
+            let released = if is_one {
+                let release = one_hold("a", Mode::Exclusive, &own);
+                lock::release::release(core, &release).await.map(drop)
+            } else {
+                release_all(core, &release).await.map(drop)
+            };
+            assert!(released.is_err());
+            tokio::time::sleep(MOMENT * 10).await;
+        }
+        assert_eq!(room(&account), 100, "{is_one}");
+    }
 }
 
 #[test]

@@ -85,15 +85,11 @@ pub(crate) async fn compete<C: Contest, P: Progress>(
     line: &mut QueuedWait,
     stops: &WaitContext<'_, P>,
 ) -> Result<Result<C::Prize, NotGranted>, Error> {
-    // Why the last attempt had no outcome. A wait rides out a store that is down, but reports it if
-    // the deadline passes meanwhile. Boxed, because waits are many and trouble is rare.
+    // Boxed, because waits are many and trouble is rare.
     let mut trouble: Option<Box<CallError>> = None;
     loop {
-        if let Some(ended) = line.until_try(core, stops, |it| contest.state(it)).await? {
-            return match trouble {
-                Some(error) if ended.is_timeout() => Err((*error).into()),
-                _ => Ok(Err(ended)),
-            };
+        if let Some(end) = line.until_try(core, stops, |it| contest.state(it)).await? {
+            return ended(end, trouble.map(|it| *it)).map(Err);
         }
         // Boxed, so that nothing of it remains while the call waits.
         match Box::pin(contest.attempt(line)).await {
@@ -108,6 +104,20 @@ pub(crate) async fn compete<C: Contest, P: Progress>(
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// When a wait that begins now is to end; none if never.
+pub(crate) fn end_of(wait: Option<Duration>) -> Option<Instant> {
+    wait.and_then(|wait| Instant::now().checked_add(wait))
+}
+
+/// How a wait ends. It rides out a store that is down, but reports why its last attempt had no
+/// outcome if the deadline passes meanwhile.
+pub(crate) fn ended(ended: NotGranted, trouble: Option<CallError>) -> Result<NotGranted, Error> {
+    match trouble {
+        Some(error) if ended.is_timeout() => Err(error.into()),
+        _ => Ok(ended),
     }
 }
 

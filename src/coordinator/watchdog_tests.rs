@@ -1,6 +1,5 @@
 //! Steps of the store's clock, as renewals see them.
 
-use lockkeeper_access::Account;
 use lockkeeper_store::script::Mode;
 
 use super::*;
@@ -10,34 +9,20 @@ use crate::{
     metrics::labels::Direction,
     stream::Opened,
     testing::{
-        Fault, MILLI, SECOND, acquire, config, granted, in_session, name, open, start, start_faulty,
+        self, Fault, MILLI, SECOND, acquire, config, granted, in_session, open, start, start_faulty,
     },
-    types::{Grant, GrantKey, Lease, OnDisconnect, Owner, tests::limits},
+    types::{Grant, GrantKey, Lease, tests::limits},
 };
 
 const START: i64 = 1_700_000_000_000_000;
 
 /// A session that holds a lock for half a minute.
 fn holder(coordinator: &Coordinator) -> (Arc<Session>, GrantKey, Opened) {
-    let keep = OnDisconnect::Keep;
-    let opened = coordinator.open(Account::default(), None, String::new(), keep);
-    let opened = opened.unwrap();
+    let opened = open(coordinator);
     let session = Arc::clone(&opened.stream.session);
-    let owner = Owner::in_session(session.id.clone(), "", &limits()).unwrap();
     let grant = Grant {
-        name: name("a"),
-        mode: Mode::Exclusive,
-        owner,
-        field: None,
-        hold_count: 1,
-        fencing_token: 1,
-        serial: 1,
-        lease: SECOND * 30,
-        safe_until: Instant::now() + SECOND * 30,
         watched: true,
-        replica_acks: 0,
-        min_replica_acks: 0,
-        note: None,
+        ..testing::grant("a", &in_session(&opened, ""), 1, SECOND * 30)
     };
     let key = GrantKey::of(&grant);
     let deadlines = &coordinator.core.deadlines;

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     coordinator::Coordinator,
-    lock::request::Release,
     testing::{
-        Fault, MILLI, SECOND, acquire, config, granted, in_session, name, open, start_faulty,
+        Fault, MILLI, SECOND, acquire, config, granted, in_session, name, one_hold, open,
+        start_faulty,
     },
     types::{Grant, Owner},
 };
@@ -56,12 +56,7 @@ async fn an_observer_sees_at_once_what_is_done_at_its_own_coordinator() {
         let seen = tokio::time::timeout(at_once, seen(&mut observer));
         assert_eq!(seen.await.unwrap(), value);
     }
-    let request = Release {
-        name: name("e"),
-        mode: Mode::Fair,
-        owner: leader.owner,
-        request_id: None,
-    };
+    let request = one_hold("e", Mode::Fair, &leader.owner);
     resign(&coordinator.core, &request).await.unwrap();
     let seen = tokio::time::timeout(at_once, seen(&mut observer));
     assert_eq!(seen.await.unwrap(), "NoLeader");

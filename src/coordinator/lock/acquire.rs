@@ -22,7 +22,7 @@ use crate::{
     },
     progress::{Progress, WaitState},
     types::{GrantKey, HolderKnown},
-    wait::{Contest, QueuedWait, WaitContext, compete},
+    wait::{Contest, QueuedWait, WaitContext, compete, end_of},
     waiters::handover::Awaited,
 };
 
@@ -53,9 +53,7 @@ pub(crate) async fn acquire<P: Progress>(
     request: &Acquire,
     progress: &mut P,
 ) -> Result<Result<Delivery, NotGranted>, Error> {
-    let deadline = request
-        .wait
-        .and_then(|wait| Instant::now().checked_add(wait));
+    let deadline = end_of(request.wait);
     core.check_serving()?;
     if request.wait == Some(Duration::ZERO) {
         let only = Box::pin(attempt(core, request, Refusal::Forgotten, None));

@@ -78,6 +78,29 @@ async fn a_hold_that_is_given_back_late_no_longer_counts_either() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_further_hold_that_is_given_back_without_its_record_leaves_the_first_one() {
+    let coordinator = start(config());
+    let core = &coordinator.core;
+    let request = acquire("a", Mode::Exclusive, &owner("x"));
+    granted(&coordinator, &request).await.take().unwrap();
+    let delivery = granted(&coordinator, &request).await;
+    // The record lives as long as the lease that was requested.
+    for _ in 0..2 {
+        tokio::time::sleep(SECOND * 20).await;
+        let renew = Renew {
+            name: name("a"),
+            mode: Mode::Exclusive,
+            owner: owner("x"),
+            lease: None,
+        };
+        renew::renew(core, &renew).await.unwrap();
+    }
+    drop(delivery);
+    settle().await;
+    assert_eq!(holders(core, "a").await, [("x".to_owned(), 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_grant_that_a_resume_released_on_its_way_is_not_delivered() {
     let coordinator = start(config());
     let opened = open(&coordinator);

@@ -91,6 +91,8 @@ async fn of_sessionless(
             Ok(hold_count)
         }
         Released::NotOwner(ownership) => {
+            // An earlier release may have run, although it was not answered.
+            core.sessionless.release(name, mode, owner);
             if ownership == Ownership::HeldByAnother {
                 core.acknowledge_forced(name, mode, owner).await;
             }

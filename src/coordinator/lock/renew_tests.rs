@@ -3,22 +3,15 @@ use lockkeeper_store::script::Mode;
 
 use super::*;
 use crate::{
-    lock::request::{Acquire, Release},
-    testing::{Fault, SECOND, acquire, config, granted, in_session, name, open, start_faulty},
+    lock::request::Acquire,
+    testing::{
+        Fault, SECOND, acquire, config, granted, in_session, name, one_hold, open, start_faulty,
+    },
     types::{Owner, tests::limits},
 };
 
 fn lease(seconds: u32) -> Lease {
     Lease::new(SECOND * seconds, &limits()).unwrap()
-}
-
-fn release_of(owner: &Owner) -> Release {
-    Release {
-        name: name("a"),
-        mode: Mode::Exclusive,
-        owner: owner.clone(),
-        request_id: None,
-    }
 }
 
 fn renewal_of(owner: &Owner) -> Renew {
@@ -40,7 +33,10 @@ async fn a_renewal_changes_no_newer_grant_of_its_owner() {
     faults.next("lock_renew", Fault::AnswerTakes(SECOND));
     let mut renewed = coordinator.renew(renewal_of(&own));
     assert!((&mut renewed).now_or_never().is_none());
-    coordinator.release(release_of(&own)).await.unwrap();
+    coordinator
+        .release(one_hold("a", Mode::Exclusive, &own))
+        .await
+        .unwrap();
     let request = Acquire {
         lease: Some(lease(10)),
         ..request
@@ -64,7 +60,7 @@ async fn what_a_release_on_its_way_ends_is_no_loss() {
     let request = acquire("a", Mode::Exclusive, &own);
     granted(&coordinator, &request).await.take().unwrap();
     faults.next("lock_release", Fault::AnswerTakes(SECOND));
-    let mut released = coordinator.release(release_of(&own));
+    let mut released = coordinator.release(one_hold("a", Mode::Exclusive, &own));
     assert!((&mut released).now_or_never().is_none());
     let renewed = coordinator.renew(renewal_of(&own)).await;
     assert!(matches!(renewed, Err(Error::NotOwner(_))), "{renewed:?}");

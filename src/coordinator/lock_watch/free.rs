@@ -14,7 +14,7 @@ use crate::{
     lock_watch::look::{LockShown, Look},
     progress::{Progress, WaitState},
     types::{HolderKnown, LockName, SessionId},
-    wait::WaitContext,
+    wait::{WaitContext, end_of, ended},
     waiters::place::QueueStatus,
 };
 
@@ -52,7 +52,7 @@ pub(crate) async fn await_free<P: Progress>(
         wait,
     } = request;
     let begun = Instant::now();
-    let deadline = wait.and_then(|wait| begun.checked_add(wait));
+    let deadline = end_of(*wait);
     core.check_serving()?;
     let session = core.live_session(session.as_ref())?;
     let holder = match freed(name, &inspect(core, name, 1).await?) {
@@ -79,8 +79,6 @@ async fn wait_for<P: Progress>(
         holder,
     };
     let mut notified = None;
-    // Why the last look had no outcome. A wait rides out a store that is down, but reports it if
-    // the deadline passes meanwhile.
     let mut trouble: Option<CallError> = None;
     loop {
         let is_news = notified.as_ref().is_none_or(|it| status.is_news(it));
@@ -93,11 +91,10 @@ async fn wait_for<P: Progress>(
         }
         let look = tokio::select! {
             biased;
-            ended = stops.stopped(core) => return ended.map(Err),
-            () = stops.timed_out() => return match trouble {
-                Some(error) => Err(error.into()),
-                None => Ok(Err(NotGranted::timed_out(status.holder))),
-            },
+            end = stops.stopped(core) => return end.map(Err),
+            () = stops.timed_out() => {
+                return ended(NotGranted::timed_out(status.holder), trouble).map(Err);
+            }
             look = next_look(&mut following, after) => look?,
         };
         after = look.begun;

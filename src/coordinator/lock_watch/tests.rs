@@ -13,11 +13,10 @@ use super::{
 };
 use crate::{
     coordinator::Coordinator,
-    lock::request::Release,
     progress::WaitState,
     testing::{
-        Caller, Faults, MILLI, SECOND, acquire, config, granted, in_session, name, open, owner,
-        settle, start_faulty,
+        Caller, Faults, MILLI, SECOND, acquire, config, granted, in_session, name, one_hold, open,
+        owner, settle, start_faulty,
     },
     types::Grant,
 };
@@ -122,12 +121,7 @@ async fn a_release_here_is_heard_of_without_a_message() {
     let request = acquire("a", Mode::Exclusive, &in_session(&opened, ""));
     granted(&coordinator, &request).await.take().unwrap();
     let mut watcher = watch(&coordinator).await;
-    let release = Release {
-        name: request.name,
-        mode: request.mode,
-        owner: request.owner,
-        request_id: None,
-    };
+    let release = one_hold("a", Mode::Exclusive, &request.owner);
     crate::lock::release::release(&coordinator.core, &release)
         .await
         .unwrap();

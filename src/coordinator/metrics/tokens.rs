@@ -131,7 +131,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::types::tests::limits;
+    use crate::testing;
 
     impl Tokens {
         /// The token seen before, if it is greater.
@@ -142,23 +142,8 @@ mod tests {
     }
 
     fn grant(name: &str, fencing_token: u64) -> Grant {
-        let limits = limits();
-        let session = SessionId::random();
-        Grant {
-            name: LockName::parse(name, &limits).unwrap(),
-            mode: Mode::Exclusive,
-            owner: Owner::in_session(session, "", &limits).unwrap(),
-            field: None,
-            hold_count: 1,
-            fencing_token,
-            serial: fencing_token,
-            lease: Duration::from_secs(1),
-            safe_until: Instant::now(),
-            watched: false,
-            replica_acks: 0,
-            min_replica_acks: 0,
-            note: None,
-        }
+        let owner = Owner::of_session(SessionId::random());
+        testing::grant(name, &owner, fencing_token, Duration::from_secs(1))
     }
 
     #[tokio::test(start_paused = true)]

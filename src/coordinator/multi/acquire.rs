@@ -22,7 +22,7 @@ use crate::{
     },
     progress::{Progress, WaitState},
     types::{Goal, LockName, Owner},
-    wait::{Contest, QueuedWait, WaitContext, compete},
+    wait::{Contest, QueuedWait, WaitContext, compete, end_of},
     waiters::queue::QueueTicket,
 };
 
@@ -59,9 +59,7 @@ pub(crate) async fn acquire_all<P: Progress>(
     request: &AcquireAll,
     progress: &mut P,
 ) -> Result<Result<DeliveryAll, NotGranted>, Error> {
-    let deadline = request
-        .wait
-        .and_then(|wait| Instant::now().checked_add(wait));
+    let deadline = end_of(request.wait);
     core.check_serving()?;
     check_modes(core, request)?;
     if request.wait == Some(Duration::ZERO) {

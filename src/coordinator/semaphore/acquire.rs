@@ -3,8 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
-
 use crate::{
     core::Core,
     error::Error,
@@ -16,7 +14,7 @@ use crate::{
         request::AcquirePermits,
     },
     types::{Goal, WaitEnd},
-    wait::{Contest, QueuedWait, WaitContext, compete},
+    wait::{Contest, QueuedWait, WaitContext, compete, end_of},
 };
 
 /// A wait for permits.
@@ -46,9 +44,7 @@ pub(crate) async fn acquire<P: Progress>(
     request: &AcquirePermits,
     progress: &mut P,
 ) -> Result<Result<PermitDelivery, PermitsNotGranted>, Error> {
-    let deadline = request
-        .wait
-        .and_then(|wait| Instant::now().checked_add(wait));
+    let deadline = end_of(request.wait);
     core.check_serving()?;
     let (available, next_end) = match attempt(core, request, false).await? {
         Attempted::Granted(delivery) => return Ok(Ok(delivery)),

@@ -172,8 +172,10 @@ fn deliver(
         (delivery.grant, delivery.lost) = registered?;
     } else {
         core.sessionless.hold_permits(&delivery.grant, reserved);
-        core.events
-            .tell(|| Event::of_permits(What::Granted, &delivery.grant));
+        if !repeated {
+            core.events
+                .tell(|| Event::of_permits(What::Granted, &delivery.grant));
+        }
     }
     expect_valid(delivery.grant.safe_until)?;
     Ok(delivery)

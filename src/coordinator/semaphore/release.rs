@@ -39,23 +39,29 @@ pub(crate) async fn release(
                 } else {
                     session.drop_permits(&core.deadlines, &held, ids);
                 }
-            } else if !repeated {
-                core.sessionless.release_permits(name, owner, ids);
-                core.events.tell(|| Event::of_permit_release(name, owner));
+            } else {
+                if !repeated || !ids.is_empty() {
+                    core.sessionless.release_permits(name, owner, ids);
+                }
+                if !repeated {
+                    core.events.tell(|| Event::of_permit_release(name, owner));
+                }
             }
             Ok(ReleasedPermits { permits, available })
         }
         Ok(PermitsReleased::NotOwner(ownership)) => {
-            if let Some(session) = &session {
-                match held.as_slice() {
-                    // It has all of them, or another one may be what is gone.
-                    [grant] if ids.iter().all(|id| grant.ids.contains(id)) => {
-                        let key = GrantKey::of_permits(grant);
-                        session.lose(&core.deadlines, &key, ownership.into());
-                    }
-                    // The next renewal finds out which of them it is.
-                    _ => set_releasing(Some(session), &held, false),
+            match (&session, held.as_slice()) {
+                // It has all of them, or another one may be what is gone.
+                (Some(session), [grant]) if ids.iter().all(|id| grant.ids.contains(id)) => {
+                    let key = GrantKey::of_permits(grant);
+                    session.lose(&core.deadlines, &key, ownership.into());
                 }
+                // The next renewal finds out which of them it is.
+                (Some(session), _) => set_releasing(Some(session), &held, false),
+                // An earlier release may have run, although it was not answered. Of several
+                // permits, one may be what is gone.
+                (None, _) if ids.len() <= 1 => core.sessionless.release_permits(name, owner, ids),
+                (None, _) => {}
             }
             Err(Error::NotOwner(ownership))
         }
@@ -125,7 +131,3 @@ fn set_releasing(session: Option<&Arc<Session>>, grants: &[PermitGrant], releasi
         }
     }
 }
-
-#[cfg(test)]
-#[path = "release_tests.rs"]
-mod tests;

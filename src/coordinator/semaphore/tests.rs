@@ -1,13 +1,13 @@
 //! Permits of one coordinator, on a store that can fail.
 
-use lockkeeper_access::{Account, Quotas};
+use lockkeeper_access::{Quota, Quotas};
 
 use super::{
     acquire::acquire,
     attempt::{Attempted, PermitDelivery, attempt},
     release::release,
     renew::renew,
-    request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits},
+    request::{AcquirePermits, ReleasePermits, RenewPermits},
 };
 use crate::{
     coordinator::Coordinator,
@@ -15,7 +15,7 @@ use crate::{
     stream::Opened,
     testing::{
         Caller, Fault, Faults, MILLI, SECOND, account, config, in_session, name, open, owner,
-        releases, request_id, settle, start_faulty,
+        permits, releases, request_id, settle, start_faulty,
     },
     types::{Lease, Owner, tests::limits},
     watchdog,
@@ -27,19 +27,6 @@ async fn semaphore() -> (Faults, Coordinator) {
     let set = coordinator.core.scripts.set_permits("s", 3, false);
     set.await.unwrap();
     (faults, coordinator)
-}
-
-fn permits(count: u32, owner: &Owner) -> AcquirePermits {
-    AcquirePermits {
-        name: name("s"),
-        owner: owner.clone(),
-        permits: PermitCount::new(count).unwrap(),
-        lease: None,
-        wait: None,
-        request_id: None,
-        min_replica_acks: 0,
-        account: Account::default(),
-    }
 }
 
 fn back(owner: &Owner) -> ReleasePermits {
@@ -147,6 +134,78 @@ async fn a_release_of_what_the_session_does_not_have_is_not_repeated() {
     assert!(release(&coordinator.core, &request).await.is_err());
     tokio::time::sleep(SECOND).await;
     assert_eq!(faults.calls("permit_release"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_are_not_held_cost_no_permit_that_is() {
+    let (_faults, coordinator) = semaphore().await;
+    let opened = open(&coordinator);
+    let own = in_session(&opened, "");
+    let delivery = granted(&coordinator, &permits(1, &own)).await;
+    let held = delivery.take().unwrap().ids[0];
+    let release_of = async |ids| {
+        let request = ReleasePermits { ids, ..back(&own) };
+        release(&coordinator.core, &request).await
+    };
+    release_of(vec![held, [7; 16]]).await.unwrap_err();
+    settle().await;
+    assert_eq!(opened.stream.names(), [name("s")]);
+    assert!(opened.stream.session.state.lock().lost.is_empty());
+    release_of(vec![held]).await.unwrap();
+    assert!(opened.stream.names().is_empty());
+    // The store says that none of them is held.
+    release_of(vec![held]).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_whose_release_was_answered_late_no_longer_count() {
+    // How many are taken, whether the release names them and can be retried, and what counts then.
+    let rows = [
+        (2, true, "r", 0),
+        (1, true, "", 0),
+        (2, false, "", 0),
+        // The owner may have acquired others since.
+        (2, false, "r", 2),
+    ];
+    for (count, is_named, id, counted) in rows {
+        let (faults, coordinator) = semaphore().await;
+        let caller = account(Quotas {
+            grants: 2,
+            ..Quotas::default()
+        });
+        let request = AcquirePermits {
+            account: caller.clone(),
+            ..permits(count, &owner("x"))
+        };
+        let grant = granted(&coordinator, &request).await.take().unwrap();
+        let request = ReleasePermits {
+            ids: if is_named { grant.ids.to_vec() } else { vec![] },
+            request_id: request_id(id),
+            ..back(&owner("x"))
+        };
+        faults.next("permit_release", Fault::RunsAfter(MILLI));
+        assert!(release(&coordinator.core, &request).await.is_err());
+        tokio::time::sleep(SECOND).await;
+        let again = release(&coordinator.core, &request).await;
+        assert_eq!(again.is_ok(), !id.is_empty());
+        let room = caller.count(Quota::Grants, 2 - counted);
+        assert!(room.is_ok(), "{count} {is_named} {id}");
+        assert!(caller.count(Quota::Grants, 1).is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_repeat_is_no_second_grant() {
+    let (_faults, coordinator) = semaphore().await;
+    coordinator.keep_history();
+    let request = AcquirePermits {
+        request_id: request_id("r"),
+        ..permits(2, &owner("x"))
+    };
+    for _ in 0..2 {
+        granted(&coordinator, &request).await.take().unwrap();
+    }
+    assert_eq!(coordinator.recent().count(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -316,6 +316,7 @@ impl Session {
         let key = GrantKey::of_holding(&grant);
         let mut state = self.state.lock();
         if let Some(held) = state.forget(deadlines, &key) {
+            self.hold_ended(&held);
             held.lost.set();
         }
         self.events

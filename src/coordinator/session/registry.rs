@@ -95,6 +95,7 @@ impl Sessions {
         }
     }
 
+    /// A new session, or the one with this id that another resume has just added.
     pub(crate) fn add(
         &self,
         id: SessionId,
@@ -104,6 +105,9 @@ impl Sessions {
     ) -> Result<Arc<Session>, Error> {
         let counted = account.count(Quota::Sessions, 1)?;
         let mut by_id = self.by_id.write();
+        if let Some(known) = by_id.get(&id).filter(|known| !known.has_ended()) {
+            return Ok(Arc::clone(known));
+        }
         if by_id.len() >= self.max && self.may_sweep() {
             by_id.retain(|_, session| {
                 let has_ended = session.end_if_empty(deadlines);
@@ -158,9 +162,10 @@ mod tests {
     use crate::{
         coordinator::Coordinator,
         error::{Error, Limit},
+        resume_token::Claims,
         stream::Opened,
         testing::{MILLI, account, config, start},
-        types::OnDisconnect,
+        types::{OnDisconnect, SessionId},
     };
 
     fn open(coordinator: &Coordinator) -> Result<Opened, Error> {
@@ -191,6 +196,29 @@ mod tests {
         assert_eq!(open(&coordinator).err(), Some(full), "not looked for again");
         tokio::time::advance(MILLI).await;
         assert!(open(&coordinator).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_resumes_at_once_add_one_session() {
+        let coordinator = start(config());
+        let (sessions, deadlines) = (&coordinator.core.sessions, &coordinator.core.deadlines);
+        let id = SessionId::random();
+        let add = || {
+            let claims = Claims {
+                lease: MILLI,
+                on_disconnect: OnDisconnect::Keep,
+                client_name: String::new(),
+            };
+            let account = Account::from(Identity::named("ci"));
+            sessions
+                .add(id.clone(), claims, account, deadlines)
+                .unwrap()
+        };
+        let first = add();
+        assert!(Arc::ptr_eq(&first, &add()));
+        first.attach(deadlines);
+        first.end(deadlines);
+        assert!(!Arc::ptr_eq(&first, &add()), "it has ended");
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,14 +7,13 @@ use lockkeeper_store::script::Mode;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Fault, SECOND, acquire, config, granted, holders, in_session, name, named, open, settle,
-    start_faulty, two_on_one_store,
+    Fault, SECOND, acquire, config, granted, holders, in_session, name, named, one_hold, open,
+    settle, start_faulty, two_on_one_store,
 };
 use crate::{
     admin::Reason,
     error::{Error, Limit},
     lock,
-    lock::request::Release,
     session::Notice,
     stream::Opened,
     types::LostReason,
@@ -85,12 +84,7 @@ async fn a_request_ends_with_the_holds_that_were_asked_for() {
         .request_yield(asks("a", SECOND * 600, None))
         .await;
     assert!(asked.unwrap().holders[0].1);
-    let release = Release {
-        name: name("a"),
-        mode: Mode::Exclusive,
-        owner: own,
-        request_id: None,
-    };
+    let release = one_hold("a", Mode::Exclusive, &own);
     let released = lock::release::release(&coordinator.core, &release).await;
     assert_eq!(released, Ok(0));
     granted(&coordinator, &request).await.take().unwrap();

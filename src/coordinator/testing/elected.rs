@@ -8,8 +8,8 @@ use lockkeeper_store::script::Mode;
 use tokio::time::sleep;
 
 use super::{
-    Caller, Fault, SECOND, acquire, config, granted, holders, in_session, name, open, settle,
-    start_faulty,
+    Caller, Fault, SECOND, acquire, config, granted, holders, in_session, name, one_hold, open,
+    settle, start_faulty,
 };
 use crate::{
     admin::Reason,
@@ -19,7 +19,7 @@ use crate::{
     },
     error::Error,
     lock,
-    lock::{outcome::NotGranted, request::Release},
+    lock::outcome::NotGranted,
     stream::Opened,
     yields::RequestYield,
 };
@@ -89,12 +89,7 @@ async fn a_candidate_keeps_its_place_if_its_value_is_not_taken_at_once() {
         for _ in 0..faults_in_a_row {
             faults.next("election_proclaim", Fault::Unavailable);
         }
-        let back = Release {
-            name: name("e"),
-            mode: Mode::Fair,
-            owner: leading.owner.clone(),
-            request_id: None,
-        };
+        let back = one_hold("e", Mode::Fair, &leading.owner);
         let released = lock::release::release(&coordinator.core, &back).await;
         assert_eq!(released, Ok(0));
         let elected = waits.await.unwrap();

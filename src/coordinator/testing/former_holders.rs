@@ -7,7 +7,7 @@ use lockkeeper_store::script::{Mode, Refusal};
 use tokio::time::Instant;
 
 use super::{
-    MILLI, SECOND, acquire, granted, in_session, locks, name, open, owner, settle, start,
+    MILLI, SECOND, acquire, granted, in_session, locks, name, one_hold, open, owner, settle, start,
     two_on_one_store,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     lock::{
         attempt::{Attempted, attempt},
         release::release,
-        request::{Acquire, Release},
+        request::Acquire,
     },
     multi::{release::release_all, request::ReleaseAll},
     session::notices::Notice,
@@ -38,15 +38,6 @@ async fn force(coordinator: &Coordinator) {
 fn all_of(owner: &Owner) -> ReleaseAll {
     ReleaseAll {
         locks: locks(&[("a", Mode::Exclusive)]),
-        owner: owner.clone(),
-        request_id: None,
-    }
-}
-
-fn one_of(owner: &Owner) -> Release {
-    Release {
-        name: name("a"),
-        mode: Mode::Exclusive,
         owner: owner.clone(),
         request_id: None,
     }
@@ -82,7 +73,9 @@ async fn any_release_by_a_former_holder_opens_the_lock_and_says_why_it_is_lost()
         if all {
             release_all(&left.core, &all_of(&own)).await.unwrap_err();
         } else {
-            release(&left.core, &one_of(&own)).await.unwrap_err();
+            release(&left.core, &one_hold("a", Mode::Exclusive, &own))
+                .await
+                .unwrap_err();
         }
         assert_eq!(opens_after(&there).await, Duration::ZERO, "{all} {hears}");
         let Notice::Lost(_, why) = opened.stream.notice().await.unwrap() else {
@@ -117,7 +110,9 @@ async fn a_preempted_holder_without_a_session_opens_the_lock_too() {
             let released = release_all(&coordinator.core, &all_of(&own)).await;
             released.unwrap_err();
         } else {
-            release(&coordinator.core, &one_of(&own)).await.unwrap_err();
+            release(&coordinator.core, &one_hold("a", Mode::Exclusive, &own))
+                .await
+                .unwrap_err();
         }
         assert_eq!(opens_after(&coordinator).await, Duration::ZERO, "{all}");
     }

@@ -7,17 +7,13 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    Caller, Fault, MILLI, acquire, acquire_all, config, granted, in_session, name, open, owner,
-    request_id, settle, start_faulty,
+    Caller, Fault, MILLI, acquire, acquire_all, config, granted, in_session, name, one_hold, open,
+    owner, request_id, settle, start, start_faulty,
 };
 use crate::{
     config::Config,
     coordinator::Coordinator,
-    lock::{
-        self,
-        describe::describe,
-        request::{Acquire, Release},
-    },
+    lock::{self, describe::describe, request::Acquire},
     multi::{self, request::AcquireAll},
     types::{Limits, Owner, tests::limits},
 };
@@ -45,12 +41,11 @@ fn wait_for_all(coordinator: &Coordinator, request: AcquireAll, granted: &Grante
 }
 
 async fn release(coordinator: &Coordinator, of: &str, owner: &Owner) -> u32 {
-    let request = Release {
-        name: name(of),
-        mode: Mode::Exclusive,
-        owner: owner.clone(),
-        request_id: None,
-    };
+    release_of(coordinator, of, Mode::Exclusive, owner).await
+}
+
+async fn release_of(coordinator: &Coordinator, of: &str, mode: Mode, owner: &Owner) -> u32 {
+    let request = one_hold(of, mode, owner);
     let left = lock::release::release(&coordinator.core, &request).await;
     left.unwrap()
 }
@@ -95,6 +90,25 @@ async fn the_next_in_line_does_not_try_while_all_locks_of_the_first_are_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn waits_of_the_owner_that_has_the_lock_now_are_granted_with_it() {
+    for mode in [Mode::Exclusive, Mode::Fair, Mode::Write] {
+        let coordinator = start(config());
+        let opened = open(&coordinator);
+        let [holder, next] = ["x", "y"].map(|label| in_session(&opened, label));
+        let held = acquire("a", mode, &holder);
+        granted(&coordinator, &held).await.take().unwrap();
+        let waiting = Granted::default();
+        for _ in 0..3 {
+            wait(&coordinator, acquire("a", mode, &next), &waiting);
+            tokio::time::sleep(MILLI * 100).await;
+        }
+        release_of(&coordinator, "a", mode, &holder).await;
+        tokio::time::sleep(MILLI * 100).await;
+        assert_eq!(*waiting.lock(), ["y"; 3], "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_last_hold_of_a_fair_lock_is_handed_on() {
     let (faults, coordinator, _store) = start_faulty(config());
     let opened = open(&coordinator);
@@ -110,15 +124,9 @@ async fn only_the_last_hold_of_a_fair_lock_is_handed_on() {
     let seen = describe(&coordinator.core, &held.name).await.unwrap();
     let since: Vec<_> = seen.waiters.iter().map(|it| it.since).collect();
     assert_eq!(since, [Some(begun)]);
-    let request = Release {
-        name: held.name,
-        mode: Mode::Fair,
-        owner: holder,
-        request_id: None,
-    };
     for left in [1, 0] {
-        let released = lock::release::release(&coordinator.core, &request).await;
-        assert_eq!(released.unwrap(), left);
+        let released = release_of(&coordinator, "a", Mode::Fair, &holder).await;
+        assert_eq!(released, left);
         settle().await;
         let handed_on = faults.calls("lock_hand_on") + faults.calls("grant_hand_on");
         assert_eq!(handed_on, usize::from(left == 0));

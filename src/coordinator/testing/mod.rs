@@ -35,8 +35,8 @@ pub(crate) use self::{
     caller::Caller,
     faults::{Fault, Faults, start_faulty, two_on_one_store},
     requests::{
-        acquire, acquire_all, granted, granted_all, holders, in_session, locks, open, owner,
-        releases, request_id, settle,
+        acquire, acquire_all, grant, granted, granted_all, holders, in_session, locks, one_hold,
+        open, owner, permits, releases, request_id, settle,
     },
     resumed::named,
 };

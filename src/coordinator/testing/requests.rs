@@ -1,7 +1,10 @@
 //! Requests of these tests, and what has become of them.
 
+use std::time::Duration;
+
 use lockkeeper_access::Account;
 use lockkeeper_store::script::{Mode, Refusal};
+use tokio::time::Instant;
 
 use super::{MILLI, name};
 use crate::{
@@ -11,7 +14,7 @@ use crate::{
     lock::{
         attempt::{Attempted, attempt},
         delivery::Delivery,
-        request::Acquire,
+        request::{Acquire, Release},
     },
     multi::{
         attempt::{AttemptedAll, attempt_all},
@@ -19,8 +22,9 @@ use crate::{
         request::AcquireAll,
         undo::DeliveryAll,
     },
+    semaphore::request::{AcquirePermits, PermitCount},
     stream::Opened,
-    types::{OnDisconnect, Owner, RequestId, tests::limits},
+    types::{Grant, OnDisconnect, Owner, RequestId, tests::limits},
 };
 
 /// A session that keeps its grants when its stream breaks.
@@ -64,6 +68,49 @@ pub(crate) fn acquire_all(named: &[(&str, Mode)], owner: &Owner) -> AcquireAll {
         note: None,
         end_on_deadlock: false,
         account: Account::default(),
+    }
+}
+
+/// A request for permits of the semaphore `s`, which waits without a limit.
+pub(crate) fn permits(count: u32, owner: &Owner) -> AcquirePermits {
+    AcquirePermits {
+        name: name("s"),
+        owner: owner.clone(),
+        permits: PermitCount::new(count).unwrap(),
+        lease: None,
+        wait: None,
+        request_id: None,
+        min_replica_acks: 0,
+        account: Account::default(),
+    }
+}
+
+/// A release of one hold.
+pub(crate) fn one_hold(of: &str, mode: Mode, owner: &Owner) -> Release {
+    Release {
+        name: name(of),
+        mode,
+        owner: owner.clone(),
+        request_id: None,
+    }
+}
+
+/// An exclusive, unwatched grant with this serial, which was made just now.
+pub(crate) fn grant(of: &str, owner: &Owner, serial: u64, lease: Duration) -> Grant {
+    Grant {
+        name: name(of),
+        mode: Mode::Exclusive,
+        owner: owner.clone(),
+        field: None,
+        hold_count: 1,
+        fencing_token: serial,
+        serial,
+        lease,
+        safe_until: Instant::now() + lease,
+        watched: false,
+        replica_acks: 0,
+        min_replica_acks: 0,
+        note: None,
     }
 }
 

@@ -12,14 +12,13 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     Caller, Fault, Faults, MILLI, SECOND, acquire, config, granted, holders, in_session, name,
-    named, open, owner, settle, start_faulty, two_on_one_store,
+    named, one_hold, open, owner, settle, start_faulty, two_on_one_store,
 };
 use crate::{
     admin::Reason,
     coordinator::Coordinator,
     error::{Error, Limit},
     lock,
-    lock::request::Release,
     resume_check::Resumed,
     session::Notice,
     stream::Opened,
@@ -32,12 +31,7 @@ async fn hold(coordinator: &Coordinator, of: &str, owner: &Owner) -> Grant {
 }
 
 async fn release(coordinator: &Coordinator, of: &str, owner: &Owner) {
-    let request = Release {
-        name: name(of),
-        mode: Mode::Exclusive,
-        owner: owner.clone(),
-        request_id: None,
-    };
+    let request = one_hold(of, Mode::Exclusive, owner);
     lock::release::release(&coordinator.core, &request)
         .await
         .unwrap();
@@ -115,6 +109,29 @@ async fn a_grant_that_is_lost_while_its_session_is_resumed_is_not_held_again() {
         holders(&coordinator.core, "a").await,
         [("other".to_owned(), 1)]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_resume_has_renewed_and_its_session_has_lost_meanwhile_is_released() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let own = in_session(&opened, "");
+    let a = hold(&coordinator, "a", &own).await;
+    let b = hold(&coordinator, "b", &own).await;
+    release(&coordinator, "b", &own).await;
+    sleep(SECOND * 5).await;
+    let (id, token) = (opened.stream.id().clone(), opened.resume_token);
+    drop(opened.stream);
+    sleep(SECOND * 24).await;
+    // The resume renews a, and the lease that the session knows of ends before its answer.
+    faults.next("lock_forced", Fault::AnswerTakes(SECOND));
+    let resumed = resume(&coordinator, &id, &token, named(&[&a, &b])).await;
+    let resumed = resumed.unwrap();
+    assert!(resumed.grants.is_empty(), "{:?}", resumed.grants);
+    let expected = ["a", "b"].map(|of| (of.to_owned(), LostReason::Expired));
+    assert_eq!(losses(&resumed).await, expected);
+    settle().await;
+    assert!(holders(&coordinator.core, "a").await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

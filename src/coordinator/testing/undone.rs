@@ -6,8 +6,8 @@ use lockkeeper_access::Account;
 use lockkeeper_store::script::{Mode, Refusal};
 
 use super::{
-    Fault, MILLI, SECOND, acquire, config, granted, holders, in_session, name, named, open, settle,
-    start_faulty, two_on_one_store,
+    Fault, MILLI, SECOND, acquire, config, granted, holders, in_session, name, named, one_hold,
+    open, settle, start_faulty, two_on_one_store,
 };
 use crate::{
     coordinator::Coordinator,
@@ -28,12 +28,7 @@ const MODES: [(Mode, &str); 4] = [
 ];
 
 fn one_hold_of(request: &Acquire) -> Release {
-    Release {
-        name: request.name.clone(),
-        mode: request.mode,
-        owner: request.owner.clone(),
-        request_id: None,
-    }
+    one_hold(request.name.public(), request.mode, &request.owner)
 }
 
 /// Resumes a session, whose stream the other coordinator still serves.

@@ -108,8 +108,9 @@ impl Line {
         if let Some(next) = self.waiters.values().next() {
             next.head.store(true, Ordering::Relaxed);
             // This waiter may have left with an unfollowed hint, or with only a share of what there
-            // is.
-            self.hint |= !took_all;
+            // is. Another wait of the owner that has the lock now adds a hold.
+            let may_add = next.owner == waiter.owner && next.goal != Goal::Permits;
+            self.hint |= !took_all || may_add;
             next.news.notify_one();
         }
     }
@@ -155,7 +156,7 @@ impl Waiter {
 
     /// The event that watchers see.
     pub(crate) fn event(&self, what: What) -> Event {
-        Event::of_wait(what, &self.name, self.goal, &self.owner)
+        Event::of_goal(what, &self.name, self.goal, &self.owner)
     }
 
     pub(crate) fn takes_offers(&self) -> bool {

@@ -18,16 +18,12 @@ use super::{
 use crate::{
     coordinator::Coordinator,
     stream::Opened,
-    testing::{MILLI, SECOND, acquire, config, granted, name, start, start_faulty},
+    testing::{self, MILLI, SECOND, acquire, config, granted, name, owner, start, start_faulty},
     types::{Goal, Grant, HolderKnown, Limits, OnDisconnect, Owner, tests::limits},
     waiters::queue::QueueTicket,
 };
 
 const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
-
-fn owner(label: &str) -> Owner {
-    Owner::sessionless(label, &limits()).unwrap()
-}
 
 /// A coordinator at which many may wait.
 fn crowded() -> Coordinator {
@@ -43,19 +39,8 @@ fn crowded() -> Coordinator {
 
 fn grant(owner: &Owner) -> Grant {
     Grant {
-        name: name("own"),
         mode: Mode::Read,
-        owner: owner.clone(),
-        field: None,
-        hold_count: 1,
-        fencing_token: 1,
-        serial: 1,
-        lease: SECOND * 600,
-        safe_until: Instant::now() + SECOND * 600,
-        watched: false,
-        replica_acks: 0,
-        min_replica_acks: 0,
-        note: None,
+        ..testing::grant("own", owner, 1, SECOND * 600)
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::{
     core::Core,
     error::Error,
+    lock::describe::inspect,
     semaphore,
     types::{LockName, Owner},
     why::{
@@ -173,9 +174,7 @@ fn is_live_here(core: &Core, party: &Party) -> bool {
 }
 
 async fn lock(core: &Core, name: &LockName) -> Result<LockExplained, Error> {
-    let (scripts, inspected) = (core.scripts.clone(), name.clone());
-    let read = || async move { scripts.inspect(inspected.store_key(), WIDTH).await };
-    let seen = core.lock_looks.ask(name, WIDTH, read).await?;
+    let seen = inspect(core, name, WIDTH).await?;
     let kind = match seen.mode {
         Some(Mode::Read | Mode::Write) => NameKind::ReadWriteLock,
         Some(Mode::Exclusive | Mode::Fair) | None => NameKind::Lock,

@@ -282,6 +282,18 @@ async fn a_resuming_client_hears_anew_of_what_is_lost_also_if_the_session_did_no
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hold_that_a_resume_finds_lost_is_counted() {
+    let (table, _stream) = Table::live();
+    let contention = &table.session.metrics.contention;
+    contention.refused(&super::name("a"));
+    table.hold("a");
+    let named = Holding::Lock(table.grant("a", Mode::Exclusive, 1));
+    let session = &table.session;
+    session.lose_named(&table.deadlines, named, LostReason::TakenOver);
+    assert_eq!(contention.all()[0].hold_count, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_grant_that_was_taken_by_force_is_lost() {
     let (table, _stream) = Table::live();
     for (name, mode, token) in [

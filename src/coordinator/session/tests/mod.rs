@@ -22,6 +22,7 @@ use crate::{
     metrics::families::{Metrics, Shared},
     resume_token::Claims,
     session::{Notice, watched::Renewing},
+    testing,
     types::{
         Grant, GrantKey, LockName, OnDisconnect, Owner, PermitGrant, SessionId, tests::limits,
     },
@@ -98,19 +99,9 @@ impl Table {
     fn grant(&self, name: &str, mode: Mode, serial: u64) -> Grant {
         let owner = Owner::in_session(self.session.id.clone(), "job", &limits()).unwrap();
         Grant {
-            name: self::name(name),
             mode,
-            owner,
-            field: None,
-            hold_count: 1,
-            fencing_token: serial,
-            serial,
-            lease: LEASE,
-            safe_until: Instant::now() + LEASE,
             watched: true,
-            replica_acks: 0,
-            min_replica_acks: 0,
-            note: None,
+            ..testing::grant(name, &owner, serial, LEASE)
         }
     }
 

@@ -374,3 +374,18 @@ async fn a_client_hears_at_once_that_what_was_at_risk_is_held_no_more() {
     let notice = tokio::time::timeout(MILLI, notice).await.unwrap();
     assert!(matches!(notice, Ok(crate::Notice::Recovered)), "{notice:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_about_a_former_grant_says_nothing_of_the_next_one() {
+    for outcome in [None, Some(Ok(LEASE * 2)), Some(Err(LostReason::Expired))] {
+        let (table, _stream) = Table::live();
+        let key = table.hold("a");
+        let renewing = table.renews().await;
+        table.session.set_holds(&table.deadlines, &key, 0, None);
+        table.take(table.grant("a", Mode::Exclusive, 2));
+        table.answered(&renewing, outcome);
+        assert_eq!((table.at_risk(), table.notice().await), (0, None));
+        let grant = table.session.grant(&key).unwrap();
+        assert_eq!((grant.serial, grant.lease), (2, LEASE));
+    }
+}
