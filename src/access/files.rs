@@ -43,8 +43,8 @@ impl<T> Watched<T> {
     }
 
     /// Reads the files again, and returns whether the value has changed. A change is audited, with
-    /// what `compare` says of the old and the new value. A problem is logged once, under the key of
-    /// their setting, and the value stays.
+    /// what `compare` says of the old and the new value; if that is empty, nothing has changed. A
+    /// problem is logged once, under the key of their setting, and the value stays.
     ///
     /// The contents are compared and not the times, because files swapped by a symbolic link may be
     /// older than their predecessors.
@@ -65,6 +65,9 @@ impl<T> Watched<T> {
                 let changed = compare(&self.get(), &value);
                 *self.value.write() = Arc::new(value);
                 *seen = (contents, None);
+                if changed.is_empty() {
+                    return false;
+                }
                 tracing::info!(key, "reloaded");
                 Audited::reloaded(key, &changed);
                 return true;
@@ -135,6 +138,11 @@ mod tests {
             (true, "reloaded; onetwo, now onethree".to_owned())
         );
         assert_eq!(*watched.get(), "onethree");
+        fs::write(&files[1], "four").unwrap();
+        let logged = entries(|| assert!(!watched.reload("key", |_, _| String::new())));
+        assert!(logged.is_empty(), "{logged:?}");
+        fs::write(&files[1], "three").unwrap();
+        assert!(watched.reload("key", |_, _| "back".to_owned()));
         fs::write(&files[0], "bad").unwrap();
         let (is_new, said) = reload();
         assert!(!is_new && said.contains("not reloaded"), "{said}");

@@ -8,7 +8,7 @@ use lockkeeper_coordinator::SessionSecrets;
 use crate::{
     config::{AccessRule, Settings, Sources, session_secrets},
     grpc::listen::Tls,
-    security,
+    security, sizing,
 };
 
 /// The interval at which files are read again.
@@ -116,11 +116,14 @@ impl ReloadedSettings {
             return Ok(None);
         };
         let running = running.clone();
+        // What is refused is logged with the path in front.
+        let path = format!("{}: ", file.display());
         let parse = move |contents: &[Vec<u8>]| {
-            let loaded = sources
+            let mut loaded = sources
                 .load_with(&text(contents)?)
-                .map_err(|it| it.to_string())?;
-            with_access(&running, loaded)
+                .map_err(|why| why.to_string().replacen(&path, "", 1))?;
+            sizing::set_limits(&mut loaded, memory);
+            with_access(&running, &loaded)
         };
         let watched = Watched::new([file], parse)?;
         Ok(Some(Arc::new(Self { watched, memory })))
@@ -140,10 +143,10 @@ fn text(contents: &[Vec<u8>]) -> Result<String, String> {
     String::from_utf8(text).map_err(|_| "is not UTF-8".to_owned())
 }
 
-/// The running settings with the rules and quotas that were loaded.
-fn with_access(running: &Settings, loaded: Settings) -> Result<Settings, String> {
+/// The running settings with the rules and quotas that were loaded. Warns of what else has changed.
+fn with_access(running: &Settings, loaded: &Settings) -> Result<Settings, String> {
     let mut settings = running.clone();
-    settings.access = loaded.access;
+    settings.access = loaded.access.clone();
     if settings.access.rules.is_empty() && !running.access.rules.is_empty() {
         let why = "access.rules: only a restart can remove the last rule, which opens every name";
         return Err(why.to_owned());
@@ -152,12 +155,23 @@ fn with_access(running: &Settings, loaded: Settings) -> Result<Settings, String>
         let why = "access: only a restart can change whether callers must be identified";
         return Err(why.to_owned());
     }
+    let others = settings.keys_unlike(loaded);
+    if !others.is_empty() {
+        let keys = others.join(", ");
+        tracing::warn!(
+            keys,
+            "settings have changed that only a restart reads again"
+        );
+    }
     Ok(settings)
 }
 
-/// What changed, for the audit log.
+/// What changed, for the audit log; empty: nothing.
 fn compare(old: &Settings, new: &Settings) -> String {
     let (old, new) = (&old.access, &new.access);
+    if old == new {
+        return String::new();
+    }
     let mut changed = vec![
         format!("added: {}", only(&new.rules, &old.rules)),
         format!("removed: {}", only(&old.rules, &new.rules)),
@@ -194,12 +208,12 @@ mod tests {
     #[test]
     fn what_would_open_the_coordinator_needs_a_restart() {
         let (none, one) = (settings(""), settings(ONE));
-        let refused = with_access(&one, none.clone()).unwrap_err();
+        let refused = with_access(&one, &none).unwrap_err();
         assert!(refused.contains("restart"), "{refused}");
-        let refused = with_access(&none, one.clone()).unwrap_err();
+        let refused = with_access(&none, &one).unwrap_err();
         assert!(refused.contains("restart"), "{refused}");
         let more = settings(&ONE.replace("a\"", "b\"").repeat(30));
-        let changed = with_access(&one, more).unwrap();
+        let changed = with_access(&one, &more).unwrap();
         let told = compare(&one, &changed);
         assert!(told.starts_with("added: b \"x/\" [Admin], "), "{told}");
         assert!(told.contains("and 10 more; removed: a "), "{told}");

@@ -364,10 +364,6 @@ fn connect(
         return Ok(EmbeddedStore::new(Clock::system()).connect());
     }
     let config = redis_config(settings, url, call_timeout, metrics)?;
-    if let Some((certificate, key)) = &config.tls.client {
-        let pair = store.tls.expect_pair(certificate, key);
-        pair.map_err(|(key, problem)| misconfigured(key, &problem))?;
-    }
     host::redis::connect(&config).map_err(|error| {
         let key = match error {
             ConfigError::Tls(_) => "store.tls",

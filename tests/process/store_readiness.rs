@@ -135,13 +135,20 @@ async fn a_key_of_another_certificate_is_refused_at_start() {
         Certificate::of(&[Ipv4Addr::LOCALHOST]),
         Certificate::of(&[Ipv4Addr::LOCALHOST]),
     );
-    let (code, said) = refusal_to_start(&[
-        ("store.url", "rediss://localhost:1"),
-        ("store.tls.certificate_file", &own.certificate()),
-        ("store.tls.key_file", &other.key()),
-    ])
-    .await;
-    assert_eq!(code, Some(78), "{said}");
-    let expected = format!("store.tls.key_file: {}: does not fit", other.key());
-    assert!(said.contains(&expected), "{said}");
+    let secret = "0123456789abcdef0123456789abcdef";
+    for section in ["store.tls", "fleet"] {
+        let [certificate, key] =
+            ["certificate_file", "key_file"].map(|it| format!("{section}.{it}"));
+        let (code, said) = refusal_to_start(&[
+            ("store.url", "rediss://localhost:1"),
+            ("session.secret", secret),
+            ("fleet.address", "127.0.0.1"),
+            (&certificate, &own.certificate()),
+            (&key, &other.key()),
+        ])
+        .await;
+        assert_eq!(code, Some(78), "{said}");
+        let expected = format!("{key}: {}: does not fit {certificate}", other.key());
+        assert!(said.contains(&expected), "{said}");
+    }
 }

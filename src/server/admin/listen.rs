@@ -10,21 +10,20 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::{GracefulConnection, GracefulShutdown},
+};
 use lockkeeper_base::tasks::spawn_detached;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service as _;
 use tracing::debug;
 
-use crate::{
-    admission::{Admission, Admitted},
-    unread::closed_if_unread,
-};
+use crate::{admission::Admission, unread::closed_if_unread};
 
 /// Connections from one address.
 const PER_PEER_MAX: usize = 32;
@@ -47,7 +46,7 @@ pub(super) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let admission = Admission::new(connections_max, PER_PEER_MAX, Gauge::default());
-    let (stopped, connections) = (CancellationToken::new(), TaskTracker::new());
+    let connections = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -58,9 +57,13 @@ pub(super) async fn serve(
         match accepted {
             Ok((stream, peer)) => match admission.admit(Some(peer.ip())) {
                 Ok(admitted) => {
-                    let serving = connection(routes.clone(), stream, peer, stopped.clone());
-                    let serving = counted(serving, admitted);
-                    spawn_detached("admin-connection", connections.track_future(serving));
+                    let serving = connections.watch(connection(routes.clone(), stream, peer));
+                    spawn_detached("admin-connection", async move {
+                        let _admitted = admitted;
+                        if let Err(error) = serving.await {
+                            debug!(%error, %peer, "an admin connection has failed");
+                        }
+                    });
                 }
                 Err(full) => debug!(?full, %peer, "an admin connection was refused"),
             },
@@ -71,37 +74,19 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    stopped.cancel();
-    connections.close();
-    connections.wait().await;
+    connections.shutdown().await;
 }
 
-async fn counted(serving: impl Future<Output = ()>, _admitted: Admitted) {
-    serving.await;
-}
-
-async fn connection(
+fn connection(
     routes: Router,
     stream: TcpStream,
     peer: SocketAddr,
-    stopped: CancellationToken,
-) {
+) -> impl GracefulConnection<Error = hyper::Error> + Send {
     let answer = service_fn(move |request| answer(routes.clone(), request, peer));
-    let serving = http1::Builder::new()
+    http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN)
-        .serve_connection(TokioIo::new(closed_if_unread(stream)), answer);
-    tokio::pin!(serving);
-    let served: Result<(), hyper::Error> = tokio::select! {
-        served = &mut serving => served,
-        () = stopped.cancelled() => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
-    };
-    if let Err(error) = served {
-        debug!(%error, %peer, "an admin connection has failed");
-    }
+        .serve_connection(TokioIo::new(closed_if_unread(stream)), answer)
 }
 
 async fn answer(

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use config::{Config, ConfigError, Environment, File, FileFormat};
+use config::{Config, ConfigError, File, FileFormat};
 use humantime_serde::re::humantime;
 use toml::{
     Table, Value,
@@ -89,29 +89,16 @@ impl Sources {
     pub fn load_with(&self, text: &str) -> Result<Settings, Refused> {
         let mut keys = Keys::new();
         self.note_file(text, &mut keys)?;
-        let mut environment = self.read_environment(&mut keys);
-        for Flag { flag, key, .. } in &self.flags {
-            keys.note(key, None, flag);
+        let mut given = self.read_environment(&mut keys);
+        for Flag { flag, key, value } in &self.flags {
+            keys.note_text(key, value, flag);
+            given.push((key.clone(), value.as_str()));
         }
         keys.refuse_problems()?;
 
-        let listed = LISTS.map(|key| {
-            let variable = key.to_uppercase().replace('.', "__");
-            let words = environment.remove(&format!("{ENVIRONMENT_PREFIX}{variable}"));
-            words.map(|words| (key, words))
-        });
-        let mut builder = Config::builder()
-            .add_source(File::from_str(text, FileFormat::Toml))
-            .add_source(
-                Environment::with_prefix("LOCKKEEPER")
-                    .prefix_separator("__")
-                    .separator("__")
-                    .source(Some(environment)),
-            );
-        let flags = self.flags.iter();
-        let flags = flags.map(|Flag { key, value, .. }| (key.as_str(), value.clone()));
-        for (key, value) in listed.into_iter().flatten().chain(flags) {
-            let set = if LISTS.contains(&key) {
+        let mut builder = Config::builder().add_source(File::from_str(text, FileFormat::Toml));
+        for (key, value) in given {
+            let set = if LISTS.contains(&key.as_str()) {
                 let words: Vec<&str> = value.split_whitespace().collect();
                 builder.set_override(key, words)
             } else {
@@ -178,10 +165,8 @@ impl Sources {
 
     /// Whether the file has a secret.
     pub(crate) fn has_secret_in_file(&self) -> bool {
-        let text = self
-            .file
-            .as_ref()
-            .and_then(|file| fs::read_to_string(file).ok());
+        let file = self.file.as_ref();
+        let text = file.and_then(|file| fs::read_to_string(file).ok());
         let table = text.and_then(|text| text.parse::<Table>().ok());
         let values = leaves(&table.unwrap_or_default());
         values.into_iter().any(|(key, value)| match value {
@@ -215,21 +200,19 @@ impl Sources {
         Ok(())
     }
 
-    fn read_environment(&self, keys: &mut Keys) -> HashMap<String, String> {
-        let mut found = HashMap::new();
+    /// The keys and values of the environment.
+    fn read_environment(&self, keys: &mut Keys) -> Vec<(String, &str)> {
+        let mut found = Vec::new();
         for (variable, value) in &self.environment {
-            let Some(variable) = variable.to_str() else {
-                continue;
-            };
+            let variable = variable.to_str().unwrap_or_default();
             let Some(key) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
                 continue;
             };
-            let key = key.to_lowercase().replace("__", ".");
-            keys.note(&key, None, &format!("environment variable {variable}"));
-            match value.to_str() {
-                Some(value) => {
-                    found.insert(variable.to_owned(), value.to_owned());
-                }
+            let (key, text) = (key.to_lowercase().replace("__", "."), value.to_str());
+            let origin = format!("environment variable {variable}");
+            keys.note_text(&key, text.unwrap_or_default(), &origin);
+            match text {
+                Some(text) => found.push((key, text)),
                 None => keys.problem(&key, "not UTF-8"),
             }
         }
@@ -262,9 +245,8 @@ fn in_file(path: &Path, problem: &dyn std::fmt::Display) -> Refused {
 
 impl Keys {
     fn new() -> Self {
-        let defaults = Table::try_from(Settings::default()).expect("settings are plain tables");
         Self {
-            known: leaves(&defaults).into_iter().collect(),
+            known: values(&Settings::default()),
             origins: HashMap::new(),
             problems: Vec::new(),
         }
@@ -296,6 +278,16 @@ impl Keys {
         }
     }
 
+    /// The same of a text. The `config` crate would take `true` for the number 1.
+    fn note_text(&mut self, key: &str, text: &str, origin: &str) {
+        self.note(key, None, origin);
+        let known = self.known.get(key);
+        let is_number = known.is_some_and(|it| it.is_integer() || it.is_float());
+        if is_number && text.parse::<f64>().is_err() {
+            self.problem(key, "must be a number");
+        }
+    }
+
     /// The known key that is most like this one, if any is.
     fn nearest(&self, key: &str) -> Option<&str> {
         const UNLIKE: usize = 3;
@@ -306,18 +298,20 @@ impl Keys {
     }
 
     fn problem(&mut self, key: &str, problem: &str) {
-        let origin = self.origins.get(key);
+        // Of a rule, the list of rules is known: `access.rules[0]allow[1]`.
+        let list = key.split('[').next().unwrap_or(key);
+        let origin = self.origins.get(list);
         let origin = origin.map_or_else(String::new, |origin| format!(" ({origin})"));
+        let key = key.replace(']', "].");
+        let key = key.trim_end_matches('.');
         self.problems.push(format!("{key}: {problem}{origin}"));
     }
 
     fn refuse_problems(&mut self) -> Result<(), Refused> {
-        if self.problems.is_empty() {
-            return Ok(());
+        match std::mem::take(&mut self.problems) {
+            problems if problems.is_empty() => Ok(()),
+            problems => Err(Refused { problems }),
         }
-        Err(Refused {
-            problems: std::mem::take(&mut self.problems),
-        })
     }
 
     /// Translates an error of the `config` crate, which names neither the file nor the variable.
@@ -333,6 +327,7 @@ impl Keys {
                 key.as_deref(),
                 format!("expected {expected}, found {unexpected}"),
             ),
+            ConfigError::NotFound(key) => (Some(key.as_str()), "is missing".to_owned()),
             other => (None, other.to_string()),
         };
         let problem = if problem.ends_with("expected a duration") {
@@ -400,6 +395,12 @@ fn read_line(key: &str, path: &Path, keys: &mut Keys) -> Option<String> {
         Err(error) => keys.problem(key, &format!("{}: {error}", path.display())),
     }
     None
+}
+
+/// The values of settings by their keys.
+pub(super) fn values(settings: &Settings) -> BTreeMap<String, Value> {
+    let table = Table::try_from(settings);
+    BTreeMap::from_iter(leaves(&table.expect("settings are plain tables")))
 }
 
 /// The `section.key` and value of every setting. An empty section yields none; any other empty

@@ -21,25 +21,70 @@ fn refusal(text: &str, flags: &[(&str, &str)]) -> String {
 fn a_mistake_is_answered_with_what_is_meant() {
     let meant = "server.lissten (settings.toml, line 2); did you mean server.listen?";
     let unlike = "unknown key server.colour (settings.toml, line 3)";
-    let told = refusal("[server]\nlissten = 'x'\ncolour = 1\n", &[]);
+    let problem = refusal("[server]\nlissten = 'x'\ncolour = 1\n", &[]);
     assert!(
-        told.contains(meant) && told.lines().any(|it| it == unlike),
-        "{told}"
+        problem.contains(meant) && problem.lines().any(|it| it == unlike),
+        "{problem}"
     );
-    let told = refusal("[session]\nlease = 30\n", &[]);
+    let problem = refusal("[session]\nlease = 30\n", &[]);
     let expected = "session.lease: must be a duration in quotes, such as \"30s\" (settings.toml, \
                     line 2)";
-    assert_eq!(told, expected);
-    let told = refusal("", &[("session.lease", "10")]);
+    assert_eq!(problem, expected);
+    let problem = refusal("", &[("session.lease", "10")]);
     assert!(
-        told.contains("expected a duration, such as \"30s\""),
-        "{told}"
+        problem.contains("expected a duration, such as \"30s\""),
+        "{problem}"
     );
-    let told = refusal("", &[("server.listen", "localhost:7625")]);
+    let problem = refusal("", &[("server.listen", "localhost:7625")]);
     assert!(
-        told.contains("with a port, such as 127.0.0.1:7625"),
-        "{told}"
+        problem.contains("with a port, such as 127.0.0.1:7625"),
+        "{problem}"
     );
+}
+
+#[test]
+fn a_word_is_not_a_number() {
+    for word in ["true", "on", "no", "many", ""] {
+        let problem = refusal("", &[("store.connections", word)]);
+        let expected = "store.connections: must be a number (--set store.connections)";
+        assert_eq!(problem, expected, "{word}");
+        let problem = given()
+            .variable("LOCKKEEPER__TELEMETRY__SAMPLE_RATIO", word)
+            .refusal();
+        assert!(
+            problem.contains("must be a number (environment variable"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn a_mistake_in_a_rule_is_named_with_its_place_and_what_is_known() {
+    for (rule, expected) in [
+        (
+            "identity = 'a'\nallow = ['admin', 'acqire']\n",
+            "access.rules[0].allow[1]: \"acqire\" is no right: must be acquire, release, \
+             describe, preempt or admin (settings.toml, line 1)",
+        ),
+        (
+            "allow = ['admin']\n",
+            "access.rules[0].identity: is missing (settings.toml, line 1)",
+        ),
+    ] {
+        assert_eq!(refusal(&format!("[[access.rules]]\n{rule}"), &[]), expected);
+    }
+}
+
+#[test]
+fn more_threads_or_connections_than_any_machine_serves_are_refused() {
+    for (key, most) in [("server.worker_threads", 1024), ("store.connections", 1000)] {
+        let problem = refusal("", &[(key, &(most + 1).to_string())]);
+        assert!(
+            problem.contains(&format!("must not be more than {most}")),
+            "{problem}"
+        );
+        given().flag(key, &most.to_string()).settings();
+    }
 }
 
 #[test]
@@ -55,9 +100,9 @@ fn prefixes_of_metrics_are_few_and_differ() {
         ("jobs/ other".to_owned(), "must not have other"),
         ("jobs/ a jobs/".to_owned(), "twice"),
     ] {
-        let told = refusal(&value);
-        let is_it = told.starts_with("admin.metric_prefixes: ") && told.contains(why);
-        assert!(is_it, "{told}");
+        let problem = refusal(&value);
+        let is_it = problem.starts_with("admin.metric_prefixes: ") && problem.contains(why);
+        assert!(is_it, "{problem}");
     }
     let sources = Sources {
         environment: vec![("LOCKKEEPER__ADMIN__METRIC_PREFIXES".into(), of(10).into())],

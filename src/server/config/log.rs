@@ -24,16 +24,27 @@ pub enum LogFormat {
     Json,
 }
 
+/// The HTTP/2 library. Clients without credentials can make it log a line for each frame, so it is
+/// silent unless it is named.
+const HTTP2: &str = "h2";
+
 /// The filter of a level, or of a list of `target=level`. A word that is not a level is refused: it
 /// would be a target, and all others would be silent.
 pub fn filter(directives: &str) -> Result<EnvFilter, String> {
     let is_known = |it: &str| it.contains(['=', '[']) || it.parse::<LevelFilter>().is_ok();
-    match directives.split(',').find(|it| !is_known(it)) {
-        Some(word) => Err(format!(
-            "{word:?} is no level: must be off, error, warn, info, debug, trace, or TARGET=LEVEL"
-        )),
-        None => EnvFilter::try_new(directives).map_err(|error| error.to_string()),
+    if let Some(word) = directives.split(',').find(|it| !is_known(it)) {
+        let known = "must be off, error, warn, info, debug, trace, or TARGET=LEVEL";
+        return Err(format!("{word:?} is no level: {known}"));
     }
+    let filter = EnvFilter::try_new(directives).map_err(|error| error.to_string())?;
+    // Without directives only errors are logged.
+    if directives.is_empty() || directives.split(',').any(|it| it.starts_with(HTTP2)) {
+        return Ok(filter);
+    }
+    let silent = format!("{HTTP2}=off").parse();
+    silent
+        .map(|silent| filter.add_directive(silent))
+        .map_err(|error| error.to_string())
 }
 
 // === impl Log ===
@@ -76,6 +87,11 @@ mod tests {
             "info,",
         ] {
             assert!(filter(good).is_ok(), "{good}");
+        }
+        for (directives, expected) in [("info", "h2=off,info"), ("info,h2=trace", "h2=trace,info")]
+        {
+            let filter = filter(directives).unwrap();
+            assert_eq!(filter.to_string(), expected, "{directives}");
         }
         for bad in ["warning", "info,verbose", "audit=info, warn", "audit=loud"] {
             assert!(filter(bad).is_err(), "{bad}");

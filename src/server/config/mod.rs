@@ -302,6 +302,14 @@ impl Settings {
         "telemetry",
     ];
 
+    /// The keys with other values than these, as far as those can be shown.
+    pub(crate) fn keys_unlike(&self, others: &Self) -> Vec<String> {
+        let values = [self, others].map(load::values);
+        let [own, others] = &values;
+        let differs = |key: &&String| own.get(*key) != others.get(*key);
+        own.keys().filter(differs).cloned().collect()
+    }
+
     /// The settings as TOML. Secrets are replaced by a word that is refused when it is read back.
     pub fn to_redacted_toml(&self) -> String {
         toml::to_string(self).expect("settings are plain tables")

@@ -73,7 +73,7 @@ pub struct AccessRule {
 
 /// A right that a rule can grant.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub enum AccessRight {
     /// Acquire, wait, renew, resume, and set permits and counts.
     Acquire,
@@ -111,6 +111,26 @@ impl Auth {
     /// Whether tokens are accepted.
     pub fn takes_tokens(&self) -> bool {
         is_set(&self.token_file) || is_set(&self.jwks_file)
+    }
+}
+
+// === impl AccessRight ===
+
+impl TryFrom<String> for AccessRight {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, Self::Error> {
+        Ok(match word.as_str() {
+            "acquire" => Self::Acquire,
+            "release" => Self::Release,
+            "describe" => Self::Describe,
+            "preempt" => Self::Preempt,
+            "admin" => Self::Admin,
+            _ => {
+                let known = "must be acquire, release, describe, preempt or admin";
+                return Err(format!("{word:?} is no right: {known}"));
+            }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Certificates from files.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use rustls::{
     crypto::ring,
@@ -24,56 +24,53 @@ pub struct Certificates {
 impl StoreTls {
     /// Reads the files. An error names the key and the file.
     pub fn read(&self) -> Result<Certificates, (&'static str, String)> {
-        let root = read("store.tls.ca_file", &self.ca_file, has_certificates)?;
-        let file = &self.certificate_file;
-        let certificate = read("store.tls.certificate_file", file, has_certificates)?;
-        let key = read("store.tls.key_file", &self.key_file, has_key)?;
-        Ok(Certificates {
-            root,
-            client: certificate.zip(key),
-        })
-    }
-
-    /// Refuses a key that is not the certificate's: each connection would fail with it. An error
-    /// names the key and the file.
-    pub fn expect_pair(
-        &self,
-        certificate: &[u8],
-        key: &[u8],
-    ) -> Result<(), (&'static str, String)> {
-        let chain = CertificateDer::pem_slice_iter(certificate).filter_map(Result::ok);
-        let provider = ring::default_provider();
-        let pair = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|error| error.to_string())
-            .and_then(|key| {
-                let pair = CertifiedKey::from_der(chain.collect(), key, &provider);
-                pair.map_err(|error| error.to_string())
-            });
-        pair.map(drop).map_err(|problem| {
-            let file = self.key_file.display();
-            let problem = format!("{file}: does not fit store.tls.certificate_file: {problem}");
-            ("store.tls.key_file", problem)
-        })
+        read_all([
+            ("store.tls.ca_file", &self.ca_file),
+            ("store.tls.certificate_file", &self.certificate_file),
+            ("store.tls.key_file", &self.key_file),
+        ])
     }
 }
+
+// === impl Fleet ===
 
 impl Fleet {
     /// Reads the files. An error names the key and the file.
     pub fn read(&self) -> Result<Certificates, (&'static str, String)> {
-        let root = read("fleet.ca_file", &self.ca_file, has_certificates)?;
-        let file = &self.certificate_file;
-        let certificate = read("fleet.certificate_file", file, has_certificates)?;
-        let key = read("fleet.key_file", &self.key_file, has_key)?;
-        Ok(Certificates {
-            root,
-            client: certificate.zip(key),
-        })
+        read_all([
+            ("fleet.ca_file", &self.ca_file),
+            ("fleet.certificate_file", &self.certificate_file),
+            ("fleet.key_file", &self.key_file),
+        ])
     }
 }
 
+fn read_all(files: [(&'static str, &PathBuf); 3]) -> Result<Certificates, (&'static str, String)> {
+    let [root, certificate, key] = files;
+    let client = read(certificate, has_certificates)?.zip(read(key, has_key)?);
+    if let Some((of_client, its_key)) = &client {
+        expect_pair(of_client, its_key).map_err(|problem| {
+            let (file, other) = (key.1.display(), certificate.0);
+            let problem = format!("{file}: does not fit {other}: {problem}");
+            (key.0, problem)
+        })?;
+    }
+    Ok(Certificates {
+        root: read(root, has_certificates)?,
+        client,
+    })
+}
+
+/// Refuses a key that is not the certificate's: each connection would fail with it.
+fn expect_pair(certificate: &[u8], key: &[u8]) -> Result<(), String> {
+    let chain = CertificateDer::pem_slice_iter(certificate).filter_map(Result::ok);
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| error.to_string())?;
+    let pair = CertifiedKey::from_der(chain.collect(), key, &ring::default_provider());
+    pair.map(drop).map_err(|error| error.to_string())
+}
+
 fn read(
-    key: &'static str,
-    file: &Path,
+    (key, file): (&'static str, &PathBuf),
     is_usable: fn(&[u8]) -> bool,
 ) -> Result<Option<Vec<u8>>, (&'static str, String)> {
     if file.as_os_str().is_empty() {

@@ -25,8 +25,8 @@ use super::{
     Config,
     audit::Caller,
     call::Calls,
-    convert::{self, whole_millis},
-    convert_admin::{contended_name, count, listed_lock, listed_session, sessions_of, watched},
+    convert::{self, count, whole_millis},
+    convert_admin::{contended_name, listed_lock, listed_session, sessions_of, watched},
     known_here::known_here,
     pb,
     status::{not_admin, not_admin_of_sessions, status},
@@ -277,7 +277,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         let viewer = self.viewer(&caller);
         Ok(Response::new(pb::ForceReleaseResponse {
             released: released.holder_count > 0,
-            holder_count: u32::try_from(released.holder_count).unwrap_or(u32::MAX),
+            holder_count: count(released.holder_count),
             closed_for: convert::remaining(released.closed_until),
             holders: released
                 .holders

@@ -1,19 +1,15 @@
 //! Authenticates each call once, before any other layer reads it. The result travels in the call's
 //! extensions.
 
-use std::{
-    future::{Ready, ready},
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
 
-use futures::future::Either;
-use http::{Request, Response};
+use http::Request;
 use lockkeeper_access::{Access, Account, Quota};
 use tonic::{Status, body::Body};
-use tower::{Layer, Service};
 
-use super::{budgets::Budgets, credentials::Credentials, layer::STREAMS, peer::Peer, status};
+use super::{
+    budgets::Budgets, check::Check, credentials::Credentials, layer::STREAMS, peer::Peer, status,
+};
 
 /// Health checks need no credentials.
 const OPEN: &str = "/grpc.health.v1.Health/";
@@ -25,16 +21,9 @@ const UNCOUNTED: &str = "/grpc.";
 /// with their [`Credentials`], which a stream may outlive.
 /// Where callers need not be identified, all are anonymous and nothing is added.
 #[derive(Clone, Debug)]
-pub struct AuthLayer {
+pub struct Authenticate {
     access: Access,
     budgets: Budgets,
-}
-
-/// See [`AuthLayer`].
-#[derive(Clone, Debug)]
-pub struct AuthService<S> {
-    layer: AuthLayer,
-    inner: S,
 }
 
 /// The account that is charged for a call.
@@ -42,14 +31,20 @@ pub(super) fn account(extensions: &tonic::Extensions) -> Account {
     extensions.get::<Account>().cloned().unwrap_or_default()
 }
 
-// === impl AuthLayer ===
+// === impl Authenticate ===
 
-impl AuthLayer {
-    pub(super) fn new(access: Access, budgets: Budgets) -> Self {
+impl Authenticate {
+    pub(super) fn new(access: &Access, budgets: &Budgets) -> Self {
+        let (access, budgets) = (access.clone(), budgets.clone());
         Self { access, budgets }
     }
+}
 
-    fn admit(&self, request: &mut Request<Body>) -> Result<(), Status> {
+impl Check for Authenticate {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Status> {
+        if !self.access.asks() {
+            return Ok(());
+        }
         let peer = request.extensions().get::<Peer>().cloned();
         let peer = peer.unwrap_or_default();
         let path = request.uri().path();
@@ -79,38 +74,5 @@ impl AuthLayer {
         request.extensions_mut().insert(account);
         request.extensions_mut().insert(credentials);
         Ok(())
-    }
-}
-
-impl<S> Layer<S> for AuthLayer {
-    type Service = AuthService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        let layer = self.clone();
-        AuthService { layer, inner }
-    }
-}
-
-// === impl AuthService ===
-
-impl<S> Service<Request<Body>> for AuthService<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>>,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Either<Ready<Result<S::Response, S::Error>>, S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if self.layer.access.asks()
-            && let Err(refused) = self.layer.admit(&mut request)
-        {
-            return Either::Left(ready(Ok(refused.into_http())));
-        }
-        Either::Right(self.inner.call(request))
     }
 }

@@ -291,6 +291,16 @@ pub(super) fn whole_millis(duration: Duration) -> prost_types::Duration {
     proto_duration(Duration::from_millis(millis))
 }
 
+pub(super) fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// The digest of an owner's session; empty without one.
+pub(super) fn digest(owner: &Owner) -> String {
+    let session = owner.session.as_ref();
+    session.map_or_else(String::new, SessionId::digest)
+}
+
 pub(super) fn grant(grant: &Grant) -> pb::Grant {
     let session = grant.owner.session.as_ref();
     pb::Grant {
@@ -390,18 +400,14 @@ pub(super) fn described(seen: Description, viewer: &Viewer) -> pb::DescribeRespo
         waiters: waiters
             .map(|(seen, position)| waiter(seen, position, viewer))
             .collect(),
-        waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
-        holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
+        waiter_count: count(seen.waiter_count),
+        holder_count: count(seen.holder_count),
     }
 }
 
 pub(super) fn holder(seen: HolderSeen, viewer: &Viewer) -> pb::Holder {
     pb::Holder {
-        session_digest: seen
-            .owner
-            .session
-            .as_ref()
-            .map_or_else(String::new, SessionId::digest),
+        session_digest: digest(&seen.owner),
         owner: viewer.owner(&seen.owner),
         hold_count: seen.hold_count,
         client_name: seen.client_name,
@@ -414,11 +420,7 @@ pub(super) fn holder(seen: HolderSeen, viewer: &Viewer) -> pb::Holder {
 
 fn waiter(seen: WaiterSeen, position: u32, viewer: &Viewer) -> pb::Waiter {
     pb::Waiter {
-        session_digest: seen
-            .owner
-            .session
-            .as_ref()
-            .map_or_else(String::new, SessionId::digest),
+        session_digest: digest(&seen.owner),
         owner: viewer.owner(&seen.owner),
         client_name: seen.client_name,
         position,

@@ -3,12 +3,12 @@
 use lockkeeper_access::Identity;
 use lockkeeper_coordinator::{
     Contended, ContendedName, Coordinator, Event, Invalid, LockSeen, LostReason, NameKind,
-    SessionId, SessionSeen, SessionsOf, Watched, What,
+    SessionSeen, SessionsOf, Watched, What,
 };
 use tokio::time::Instant;
 
 use super::{
-    convert::{self, holder, proto_lost_reason, proto_mode, whole_millis},
+    convert::{self, count, digest, holder, proto_lost_reason, proto_mode, whole_millis},
     convert_note, convert_permits, pb,
     viewer::Viewer,
 };
@@ -140,7 +140,6 @@ fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::Watch
         What::Abandoned => (pb::WatchEvent::Abandoned, None),
         What::Deadlock => (pb::WatchEvent::Deadlock, None),
     };
-    let session = event.owner.session.as_ref();
     pb::WatchDelta {
         event: what.into(),
         name: event.name.public().to_owned(),
@@ -149,7 +148,7 @@ fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::Watch
             .mode
             .map_or(pb::LockMode::Unspecified, convert::proto_mode)
             .into(),
-        session_digest: session.map_or_else(String::new, SessionId::digest),
+        session_digest: digest(&event.owner),
         owner: viewer.owner(&event.owner),
         client_name: coordinator.client_name(&event.owner),
         fencing_token: event.fencing_token,
@@ -175,10 +174,6 @@ pub(super) fn proto_kind(kind: NameKind) -> pb::NameKind {
     }
 }
 
-pub(super) fn count(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
 pub(super) fn contended_name(seen: ContendedName, waiting: &[Contended]) -> pb::ContendedName {
     let now = waiting.iter().filter(|now| now.name == seen.name);
     let waiters: usize = now.map(|now| now.waiters).sum();
@@ -197,6 +192,6 @@ pub(super) fn contended_name(seen: ContendedName, waiting: &[Contended]) -> pb::
         hold_count: seen.hold_count,
         held: Some(whole_millis(seen.held)),
         holders: holders.collect(),
-        waiter_count: u32::try_from(waiters).unwrap_or(u32::MAX),
+        waiter_count: count(waiters),
     }
 }

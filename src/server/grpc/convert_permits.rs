@@ -9,7 +9,7 @@ use lockkeeper_coordinator::{
 
 use super::{
     audit,
-    convert::{Requests, proto_wait_end, remaining, wait, whole_millis},
+    convert::{Requests, count, digest, proto_wait_end, remaining, wait, whole_millis},
     pb,
     viewer::Viewer,
 };
@@ -158,7 +158,7 @@ pub(super) fn permit_grant(grant: &PermitGrant) -> pb::PermitGrant {
         name: grant.name.public().to_owned(),
         session_id: session.map_or("", SessionId::as_str).to_owned(),
         owner: grant.owner.label.as_ref().to_owned(),
-        permits: u32::try_from(grant.ids.len()).unwrap_or(u32::MAX),
+        permits: count(grant.ids.len()),
         permit_ids: grant.ids.iter().map(hex::encode).collect(),
         lease: Some(whole_millis(grant.lease)),
         valid_for: remaining(Some(grant.safe_until)),
@@ -228,10 +228,6 @@ pub(super) fn described(
     seen: SemaphoreDescription,
     viewer: &Viewer,
 ) -> pb::DescribeSemaphoreResponse {
-    let digest = |owner: &Owner| {
-        let session = owner.session.as_ref();
-        session.map_or_else(String::new, SessionId::digest)
-    };
     let holders = seen.holders.into_iter().map(|holder| {
         let owner = holder.owner.as_ref();
         pb::PermitHolder {
@@ -256,8 +252,8 @@ pub(super) fn described(
         available: seen.available,
         holders: holders.collect(),
         waiters: waiters.collect(),
-        waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
-        holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
+        waiter_count: count(seen.waiter_count),
+        holder_count: count(seen.holder_count),
     }
 }
 

@@ -4,8 +4,7 @@ use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper_access::{Account, Right};
 use lockkeeper_coordinator::{
     Acquire, Answer, Campaign, Elected, ElectionValue, Error, Invalid, LeaderSeen, Leadership,
-    LockName, Mode, Observed, Operation, Owner, Proclaim, Release, SessionId, Transfer,
-    YieldRequested,
+    LockName, Mode, Observed, Operation, Owner, Proclaim, Release, Transfer, YieldRequested,
 };
 use tonic::{Request, Response, Status};
 
@@ -201,9 +200,8 @@ fn observed(event: Observed, viewer: &Viewer) -> pb::ObserveResponse {
 }
 
 fn leadership(seen: Leadership, viewer: &Viewer) -> pb::Leadership {
-    let session = seen.owner.session.as_ref();
     pb::Leadership {
-        session_digest: session.map_or_else(String::new, SessionId::digest),
+        session_digest: convert::digest(&seen.owner),
         owner: viewer.owner(&seen.owner),
         term: seen.term,
         value: seen.value,

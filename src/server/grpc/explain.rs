@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use lockkeeper_access::Right;
 use lockkeeper_coordinator::{
-    Cycle, Error, Explanation, HolderExplained, Link, LockExplained, LockName, NameKind, Owner,
-    SessionId, WaitExplained,
+    Cycle, Error, Explanation, HolderExplained, Link, LockExplained, LockName, NameKind,
+    WaitExplained,
 };
 use tokio::time::Instant;
 
 use super::{
-    convert::{Requests, proto_mode, whole_millis},
+    convert::{Requests, count, digest, proto_mode, whole_millis},
     convert_note, pb,
     viewer::Viewer,
 };
@@ -55,8 +55,8 @@ fn explained_lock(seen: LockExplained, viewer: &Viewer) -> pb::ExplainedLock {
         mode: mode.into(),
         is_semaphore: seen.kind == NameKind::Semaphore,
         holders: holders.map(|it| explained_holder(it, viewer)).collect(),
-        holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
-        waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
+        holder_count: count(seen.holder_count),
+        waiter_count: count(seen.waiter_count),
         last_fencing_token: seen.fencing_token,
     }
 }
@@ -136,11 +136,6 @@ fn shown(name: &LockName, viewer: &Viewer) -> String {
     } else {
         String::new()
     }
-}
-
-fn digest(owner: &Owner) -> String {
-    let session = owner.session.as_ref();
-    session.map_or_else(String::new, SessionId::digest)
 }
 
 fn elapsed(since: Instant) -> prost_types::Duration {

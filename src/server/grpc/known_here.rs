@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use lockkeeper_coordinator::{Coordinator, LockName};
 
 use super::{
-    convert::whole_millis,
-    convert_admin::{count, proto_kind},
+    convert::{count, whole_millis},
+    convert_admin::proto_kind,
     pb,
     viewer::Viewer,
 };

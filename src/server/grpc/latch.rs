@@ -10,7 +10,7 @@ use super::{
     answers::Answers,
     audit, auth,
     call::{Calls, service, within},
-    convert::{Requests, duration, proto_wait_end, wait, whole_millis},
+    convert::{Requests, count, duration, proto_wait_end, wait, whole_millis},
     pb,
     status::status,
 };
@@ -107,7 +107,7 @@ pub(super) fn described(seen: &LatchDescription) -> pb::DescribeLatchResponse {
         name: seen.name.public().to_owned(),
         count: seen.count,
         remaining_ttl: seen.remaining.map(whole_millis),
-        waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
+        waiter_count: count(seen.waiter_count),
     }
 }
 

@@ -21,10 +21,10 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use lockkeeper_access::Counted;
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body};
-use tower::{Layer, Service};
 
 use super::{
     budgets::{Budgets, Unfinished},
+    check::Check,
     connect::Asked,
     credentials::Credentials,
     messages::{Messages, Sizes},
@@ -46,16 +46,9 @@ pub(super) struct BodyFate(Arc<AtomicBool>);
 
 /// Follows the bodies of requests, and adds [`BodyFate`] to those of sessions.
 #[derive(Clone, Debug)]
-pub struct BodyLayer {
+pub struct FollowBody {
     pub(super) budgets: Budgets,
     pub(super) sizes: Sizes,
-}
-
-/// See [`BodyLayer`].
-#[derive(Clone, Debug)]
-pub struct BodyService<S> {
-    layer: BodyLayer,
-    inner: S,
 }
 
 struct Watched {
@@ -81,10 +74,13 @@ impl BodyFate {
     }
 }
 
-// === impl BodyLayer ===
+// === impl FollowBody ===
 
-impl BodyLayer {
-    fn watch(&self, mut request: Request<Body>) -> Request<Body> {
+impl Check for FollowBody {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Status> {
+        if request.body().is_end_stream() {
+            return Ok(());
+        }
         let path = request.uri().path();
         let is_session = path.ends_with(SESSION);
         let kind = request.headers().get(CONTENT_TYPE);
@@ -107,48 +103,18 @@ impl BodyLayer {
         let credentials = is_session.then(|| request.extensions_mut().remove::<Credentials>());
         let refused = credentials.flatten().map(|it| it.refused().boxed());
         let counted = request.extensions_mut().remove::<Arc<Counted>>();
-        request.map(|body| {
-            Body::new(Watched {
-                body,
-                fate,
-                is_stream,
-                messages,
-                unfinished,
-                refused,
-                _counted: counted,
-                deadline: None,
-            })
-        })
-    }
-}
-
-impl<S> Layer<S> for BodyLayer {
-    type Service = BodyService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        let layer = self.clone();
-        BodyService { layer, inner }
-    }
-}
-
-// === impl BodyService ===
-
-impl<S: Service<Request<Body>>> Service<Request<Body>> for BodyService<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let request = if request.body().is_end_stream() {
-            request
-        } else {
-            self.layer.watch(request)
-        };
-        self.inner.call(request)
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = Body::new(Watched {
+            body,
+            fate,
+            is_stream,
+            messages,
+            unfinished,
+            refused,
+            _counted: counted,
+            deadline: None,
+        });
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::{
     call::Calls,
-    convert::{Requests, holder, wait},
+    convert::{Requests, count, holder, wait},
     pb::{self, watch_lock_response::Event},
     viewer::Viewer,
 };
@@ -75,8 +75,8 @@ fn watched(event: LockEvent, viewer: &Viewer) -> pb::WatchLockResponse {
             detail,
         }),
         LockEvent::Freed { fencing_token } => Event::Free(free(fencing_token)),
-        LockEvent::Waiters(count) => Event::Waiters(pb::LockWaiters {
-            waiter_count: u32::try_from(count).unwrap_or(u32::MAX),
+        LockEvent::Waiters(waiters) => Event::Waiters(pb::LockWaiters {
+            waiter_count: count(waiters),
         }),
         LockEvent::Gap(reason) => Event::Gap(pb::LockGap {
             reason: gap_reason(reason).into(),
@@ -89,8 +89,8 @@ fn state(seen: Description, viewer: &Viewer) -> pb::LockState {
     let holders = seen.holders.into_iter();
     pb::LockState {
         holders: holders.map(|seen| holder(seen, viewer)).collect(),
-        holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
-        waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
+        holder_count: count(seen.holder_count),
+        waiter_count: count(seen.waiter_count),
         last_fencing_token: seen.fencing_token,
     }
 }

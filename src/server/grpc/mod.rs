@@ -7,6 +7,7 @@ mod audit;
 pub mod auth;
 mod budgets;
 mod call;
+mod check;
 pub mod coalesced_writes;
 pub mod connect;
 mod convert;
@@ -65,6 +66,7 @@ use tower::{
 
 pub use peer::{Peer, Usage};
 
+use self::check::CheckLayer;
 use crate::{fleet::Fleet, hosts::AllowedHosts, pages::Samples, probe::StoreProbe};
 
 /// The server's behaviour towards clients.
@@ -117,8 +119,8 @@ const UNREAD_MESSAGE: u32 = 256;
 /// The layers of every request: what makes it one of gRPC, then metrics, then authentication, then
 /// its site, then its body, then its end if it is refused meanwhile, then the route to its service.
 pub type Layers = Stack<router_bypass::RouterBypassLayer, Stack<refusal::RefusalLayer, Middle>>;
-type Middle = Stack<connect::TranslationLayer, Stack<layer::BodyLayer, Outer>>;
-type Outer = Stack<web::WebLayer, Stack<auth::AuthLayer, Outermost>>;
+type Middle = Stack<CheckLayer<connect::Translate>, Stack<CheckLayer<layer::FollowBody>, Outer>>;
+type Outer = Stack<CheckLayer<web::SameSite>, Stack<CheckLayer<auth::Authenticate>, Outermost>>;
 type Outermost = Stack<metrics::MetricsLayer, Stack<connect::ConnectLayer, Identity>>;
 
 /// All services, ready to be served; their calls are counted.
@@ -181,14 +183,19 @@ pub fn services(
     let service = ServiceBuilder::new()
         .layer(translated(&config))
         .layer(metrics::MetricsLayer(metrics.clone()))
-        .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
-        .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
-        .layer(layer::BodyLayer { budgets, sizes })
-        .layer(connect::TranslationLayer)
+        .layer(CheckLayer(auth::Authenticate::new(access, &budgets)))
+        .layer(CheckLayer(same_site(&config)))
+        .layer(CheckLayer(layer::FollowBody { budgets, sizes }))
+        .layer(CheckLayer(connect::Translate))
         .layer(refusal::RefusalLayer)
         .layer(router_bypass::RouterBypassLayer::new(direct))
         .service(routes.prepare());
     Ok(Services::new(server(&config), service, &config))
+}
+
+/// Whose pages may call.
+fn same_site(config: &Config) -> web::SameSite {
+    web::SameSite(config.allowed_hosts.clone().map(Arc::new))
 }
 
 /// What is accepted besides gRPC.

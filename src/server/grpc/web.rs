@@ -1,62 +1,28 @@
 //! The browser's door: a call over gRPC-Web is refused if it comes from a page of another site.
 
-use std::{
-    future::{Ready, ready},
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
 
-use futures::future::Either;
 use http::{
-    HeaderMap, Request, Response,
+    HeaderMap, Request,
     header::{CONTENT_TYPE, HOST, ORIGIN},
 };
-use tonic::body::Body;
-use tower::{Layer, Service};
+use tonic::{Status, body::Body};
 
-use super::status;
+use super::{check::Check, status};
 use crate::hosts::AllowedHosts;
 
 /// Checks the host and the origin of calls that a browser can make. None: nothing is checked.
 #[derive(Clone, Debug)]
-pub struct WebLayer(pub(super) Option<Arc<AllowedHosts>>);
+pub struct SameSite(pub(super) Option<Arc<AllowedHosts>>);
 
-/// See [`WebLayer`].
-#[derive(Clone, Debug)]
-pub struct WebService<S> {
-    allowed: Option<Arc<AllowedHosts>>,
-    inner: S,
-}
+// === impl SameSite ===
 
-impl<S> Layer<S> for WebLayer {
-    type Service = WebService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        let allowed = self.0.clone();
-        WebService { allowed, inner }
-    }
-}
-
-// === impl WebService ===
-
-impl<S> Service<Request<Body>> for WebService<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>>,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Either<Ready<Result<S::Response, S::Error>>, S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let allowed = self.allowed.as_ref();
-        if allowed.is_some_and(|allowed| is_foreign(&request, allowed)) {
-            return Either::Left(ready(Ok(status::another_site().into_http())));
+impl Check for SameSite {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Status> {
+        match &self.0 {
+            Some(allowed) if is_foreign(request, allowed) => Err(status::another_site()),
+            _ => Ok(()),
         }
-        Either::Right(self.inner.call(request))
     }
 }
 

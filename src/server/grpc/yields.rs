@@ -9,7 +9,7 @@ use lockkeeper_coordinator::{
 use super::{
     audit,
     call::Calls,
-    convert::{Requests, duration, grant, holder, remaining},
+    convert::{Requests, count, duration, grant, holder, remaining},
     pb,
 };
 
@@ -93,8 +93,8 @@ pub(super) fn requested(
         .filter(|(_, reached)| *reached)
         .count();
     let mut answer = pb::RequestYieldResponse {
-        holder_count: u32::try_from(requested.holder_count).unwrap_or(u32::MAX),
-        reached_count: u32::try_from(reached_count).unwrap_or(u32::MAX),
+        holder_count: count(requested.holder_count),
+        reached_count: count(reached_count),
         ..pb::RequestYieldResponse::default()
     };
     for (seen, reached) in requested.holders.into_iter().filter(|_| may_see) {

@@ -165,7 +165,7 @@ impl Facts {
             add("rightsMissing", format!("{rights_missing} {text}"));
         }
         for (key, used, max) in &self.limits {
-            if used * 100 > max * NEAR_PERCENT {
+            if used.saturating_mul(100) > max.saturating_mul(NEAR_PERCENT) {
                 add("limit", format!("{used} of {max} ({key}) are in use."));
             }
         }

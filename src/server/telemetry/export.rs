@@ -1,10 +1,16 @@
 //! Exports traces to a collector by OTLP over gRPC.
 
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
 use opentelemetry::{KeyValue, trace::TracerProvider as _};
 use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{
     Resource,
-    trace::{Sampler, SdkTracer, SdkTracerProvider},
+    error::OTelSdkResult,
+    trace::{self, Sampler, SdkTracer, SdkTracerProvider, SpanData},
 };
 
 use crate::config::Telemetry;
@@ -14,6 +20,13 @@ const ENDPOINTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
+
+/// Logs when the collector no longer takes traces, and when it does again.
+#[derive(Debug)]
+struct Logged {
+    exporter: SpanExporter,
+    has_failed: AtomicBool,
+}
 
 /// The exporter; none if no collector is named. Needs a runtime, on which the connection is opened.
 pub(super) fn provider(
@@ -33,7 +46,10 @@ pub(super) fn provider(
         resource = resource.with_service_name("lockkeeper");
     }
     let provider = SdkTracerProvider::builder()
-        .with_batch_exporter(exporter.build()?)
+        .with_batch_exporter(Logged {
+            exporter: exporter.build()?,
+            has_failed: AtomicBool::new(false),
+        })
         .with_sampler(Sampler::ParentBased(Box::new(root)))
         .with_resource(resource.build())
         .build();
@@ -43,4 +59,31 @@ pub(super) fn provider(
 /// The source of spans.
 pub(super) fn tracer(provider: &SdkTracerProvider) -> SdkTracer {
     provider.tracer("lockkeeper")
+}
+
+// === impl Logged ===
+
+impl trace::SpanExporter for Logged {
+    async fn export(&self, spans: Vec<SpanData>) -> OTelSdkResult {
+        let exported = self.exporter.export(spans).await;
+        let had_failed = self.has_failed.swap(exported.is_err(), Ordering::Relaxed);
+        match &exported {
+            Err(error) if !had_failed => tracing::warn!(%error, "traces are not sent"),
+            Ok(()) if had_failed => tracing::info!("traces are sent again"),
+            _ => {}
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
 }

@@ -18,13 +18,13 @@ impl Collector for ProcessCollector {
         };
         for (name, help, value) in seen.gauges {
             let gauge = ConstGauge::new(value);
-            let described = encoder.encode_descriptor(name, help, None, gauge_type(&gauge))?;
+            let described = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
             gauge.encode(described)?;
         }
         let cpu = ConstCounter::new(seen.cpu_seconds);
         let help = "CPU time used.";
-        let described =
-            encoder.encode_descriptor("process_cpu_seconds", help, None, cpu_type(&cpu))?;
+        let name = "process_cpu_seconds";
+        let described = encoder.encode_descriptor(name, help, None, cpu.metric_type())?;
         cpu.encode(described)
     }
 }
@@ -32,14 +32,6 @@ impl Collector for ProcessCollector {
 struct Seen {
     cpu_seconds: f64,
     gauges: Vec<(&'static str, &'static str, f64)>,
-}
-
-fn gauge_type(gauge: &ConstGauge<f64>) -> prometheus_client::metrics::MetricType {
-    gauge.metric_type()
-}
-
-fn cpu_type(counter: &ConstCounter<f64>) -> prometheus_client::metrics::MetricType {
-    counter.metric_type()
 }
 
 /// None without procfs. When the machine was booted is not known where procfs shows processes only

@@ -54,7 +54,14 @@ async fn rules_that_change_count_at_once_and_a_broken_file_changes_nothing() {
         "{line}"
     );
     assert!(line.contains("removed: alice \\\"a/\\\""), "{line}");
+    let others = "limits.sessions_max = 7\nserver.drain_grace = \"9s\"\n";
+    fs::write(&file, [others, &rule("alice", "b/")].concat()).unwrap();
+    let warning = "\"keys\":\"limits.sessions_max, server.drain_grace\"";
+    coordinator.until_logged(warning).await;
+    let reloads = coordinator.log().matches("\"Reload\"").count();
+    assert_eq!(reloads, 1, "the rules are the same: {}", coordinator.log());
     for broken in [
+        "[[access.rules]\n",
         "[[access.rules]]\nidentity = 1\n",
         "",
         "session.secret = \"short\"\n",
@@ -67,6 +74,8 @@ async fn rules_that_change_count_at_once_and_a_broken_file_changes_nothing() {
         assert!(!may(&channel, "a/2").await);
         assert_eq!(errors(), before + 1, "{}", coordinator.log());
     }
+    let path = format!("{}: ", file.display());
+    assert!(!coordinator.log().contains(&path.repeat(2)), "named once");
     fs::write(&file, rule("*", "a/")).unwrap();
     eventually("it is usable again", || may(&channel, "a/3")).await;
 }

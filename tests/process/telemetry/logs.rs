@@ -4,6 +4,10 @@
 use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
 use lockkeeper_testkit::prelude::*;
 use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use super::collector::Collector;
 use crate::coordinator::{Coordinator, Settings};
@@ -72,4 +76,24 @@ async fn changes_are_told_with_their_trace_and_without_credentials() {
     for secret in [secret, "a-credential", "the-owner", &session.id()] {
         assert!(!log.contains(secret), "{secret} is in the log: {log}");
     }
+}
+
+#[tokio::test]
+async fn a_client_without_credentials_cannot_fill_the_log_by_frames() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    // The acknowledgement of a ping that was not sent, and then a ping.
+    const ACK: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0nobodys!";
+    const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0answered";
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let mut stream = TcpStream::connect(coordinator.address()).await.unwrap();
+    let frames = [PREFACE, SETTINGS, &ACK.repeat(100), PING].concat();
+    stream.write_all(&frames).await.unwrap();
+    let (mut read, mut buffer) = (Vec::new(), [0; 1024]);
+    while !read.windows(8).any(|it| it == b"answered") {
+        let count = stream.read(&mut buffer).await.unwrap();
+        assert!(count > 0, "it is closed");
+        read.extend_from_slice(&buffer[..count]);
+    }
+    assert_eq!(coordinator.log().matches("PING").count(), 0);
 }

@@ -16,7 +16,8 @@ use crate::{
     coordinator::{Coordinator, Settings},
     modes::release,
     redis_server::{Monitor, RedisServer, eventually},
-    steps::until_waiting,
+    refusing_port::RefusingPort,
+    steps::{secs, until_waiting},
 };
 
 const CALLER: &str = "00f067aa0ba902b7";
@@ -240,4 +241,21 @@ async fn of_traces_that_begin_here_only_the_part_is_sent_that_is_asked_for() {
     let sent = collector.of_trace(&trace(1)).len();
     assert!(sent >= 3, "the caller wants it");
     assert_eq!(collector.count(), sent, "and nobody wants the other one");
+}
+
+#[tokio::test]
+async fn a_collector_that_cannot_be_reached_is_logged_once() {
+    let port = RefusingPort::take();
+    let url = format!("http://127.0.0.1:{}", port.number);
+    let settings = Settings::on("embedded:").with("telemetry.otlp_endpoint", &url);
+    let coordinator = Coordinator::start(&settings).await;
+    let mut client = coordinator.client().await;
+    client.try_acquire("a", "x", secs(9)).await.unwrap();
+    coordinator.until_logged("traces are not sent").await;
+    client.try_acquire("b", "x", secs(9)).await.unwrap();
+    // It sends the rest before it ends.
+    coordinator.signal(Signal::SIGTERM);
+    assert!(coordinator.exit().await.success());
+    let times = coordinator.log().matches("traces are not sent").count();
+    assert_eq!(times, 1, "{}", coordinator.log());
 }

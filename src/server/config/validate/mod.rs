@@ -1,12 +1,12 @@
 //! Checks the value of each key.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use lockkeeper_base::metrics::OTHER_NAMES;
 
 use super::{
     Admin, Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry, log,
-    session_secrets,
+    security::is_set, session_secrets,
 };
 
 mod quorum;
@@ -23,6 +23,10 @@ const BUSY_POLL_MAX: Duration = Duration::from_millis(10);
 
 /// Below it, clients would do little but connect.
 const CONNECTION_AGE_MIN: Duration = Duration::from_secs(1);
+
+/// The process could not begin with many more.
+const WORKER_THREADS_MAX: usize = 1024;
+const STORE_CONNECTIONS_MAX: usize = 1000;
 
 /// Keeps the longest names well within the store's limit on keys.
 const KEY_PREFIX_BYTES_MAX: usize = 128;
@@ -101,12 +105,20 @@ fn check_fleet(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
                    other";
         report("fleet.address", why.to_owned());
     }
-    let is_set = |path: &std::path::Path| !path.as_os_str().is_empty();
-    let (certificate, key) = ("fleet.certificate_file", "fleet.key_file");
-    match (is_set(&fleet.certificate_file), is_set(&fleet.key_file)) {
-        (true, false) => report(key, format!("must be set together with {certificate}")),
-        (false, true) => report(certificate, format!("must be set together with {key}")),
-        _ => {}
+    let certificate = ("fleet.certificate_file", &*fleet.certificate_file);
+    check_pair(certificate, ("fleet.key_file", &fleet.key_file), report);
+}
+
+/// A certificate needs its key, and a key its certificate.
+fn check_pair(
+    certificate: (&str, &Path),
+    key: (&str, &Path),
+    report: &mut dyn FnMut(&str, String),
+) {
+    for (one, other) in [(certificate, key), (key, certificate)] {
+        if is_set(one.1) && !is_set(other.1) {
+            report(other.0, format!("must be set together with {}", one.0));
+        }
     }
 }
 
@@ -143,6 +155,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         server.drain_grace,
         server.connection_age_max,
         store.idle_token_retention,
+        store.fair_waiter_timeout,
         store.writer_hold_back,
     ];
     for (key, duration) in durations.into_iter().chain(may_be_zero) {
@@ -163,6 +176,15 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     if server.busy_poll > BUSY_POLL_MAX {
         let why = "must not be longer than 10ms";
         report("server.busy_poll", why.to_owned());
+    }
+    let (threads, connections) = (server.worker_threads, store.connections);
+    for (key, count, max) in [
+        ("server.worker_threads", threads, WORKER_THREADS_MAX),
+        ("store.connections", connections, STORE_CONNECTIONS_MAX),
+    ] {
+        if count > max {
+            report(key, format!("must not be more than {max}"));
+        }
     }
     check_counts(store, limits, report);
 }
@@ -250,31 +272,22 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
     }
 }
 
-/// A certificate needs its key, and both need TLS.
+/// Certificates need TLS.
 fn check_tls(store: &Store, report: &mut dyn FnMut(&str, String)) {
-    let is_set = |path: &std::path::Path| !path.as_os_str().is_empty();
     let tls = &store.tls;
-    let files = [
-        ("store.tls.ca_file", is_set(&tls.ca_file)),
-        ("store.tls.certificate_file", is_set(&tls.certificate_file)),
-        ("store.tls.key_file", is_set(&tls.key_file)),
-    ];
+    let certificate = ("store.tls.certificate_file", &*tls.certificate_file);
+    let key = ("store.tls.key_file", &*tls.key_file);
     let urls = match store.quorum.as_slice() {
         [] => std::slice::from_ref(&store.url),
         several => several,
     };
     let has_tls = |url: &StoreUrl| url.scheme().is_some_and(|it| it.starts_with("rediss"));
-    for (key, _) in files.into_iter().filter(|(_, is_set)| *is_set) {
-        if !urls.iter().any(has_tls) {
+    for (key, file) in [("store.tls.ca_file", &*tls.ca_file), certificate, key] {
+        if is_set(file) && !urls.iter().any(has_tls) {
             report(key, "needs a store.url that begins with rediss".to_owned());
         }
     }
-    let [_, (certificate, has_certificate), (key, has_key)] = files;
-    if has_certificate && !has_key {
-        report(key, format!("must be set together with {certificate}"));
-    } else if has_key && !has_certificate {
-        report(certificate, format!("must be set together with {key}"));
-    }
+    check_pair(certificate, key, report);
 }
 
 fn check_url(key: &str, url: &StoreUrl, report: &mut dyn FnMut(&str, String)) {

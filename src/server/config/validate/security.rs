@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use super::check_pair;
 use crate::config::{Settings, security::is_set};
 
 pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
@@ -45,7 +46,7 @@ fn check_listeners(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             "{address} can be reached by other machines, and nobody would have to show who they \
             are: set auth.token_file, auth.jwks_file or \
              server.tls.client_ca_file, or server.allow_unauthenticated = true \
-             (--allow-unauthenticated) if the network lets only friends in"
+             (--allow-unauthenticated) if only trusted machines reach it"
         );
         report("server.listen", why);
     }
@@ -54,14 +55,11 @@ fn check_listeners(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
 fn check_tls(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let tls = &settings.server.tls;
     let (certificate, key) = ("server.tls.certificate_file", "server.tls.key_file");
-    match (is_set(&tls.certificate_file), is_set(&tls.key_file)) {
-        (true, false) => report(key, format!("must be set together with {certificate}")),
-        (false, true) => report(certificate, format!("must be set together with {key}")),
-        (false, false) if is_set(&tls.client_ca_file) => {
-            let why = format!("needs {certificate} and {key}");
-            report("server.tls.client_ca_file", why);
-        }
-        _ => {}
+    let files = (&*tls.certificate_file, &*tls.key_file);
+    check_pair((certificate, files.0), (key, files.1), report);
+    if is_set(&tls.client_ca_file) && !is_set(files.0) && !is_set(files.1) {
+        let why = format!("needs {certificate} and {key}");
+        report("server.tls.client_ca_file", why);
     }
     if is_set(&tls.client_crl_file) && !is_set(&tls.client_ca_file) {
         let why = "needs server.tls.client_ca_file";

@@ -1,7 +1,7 @@
 //! HTTP/JSON, by the rules of the Connect protocol (<https://connectrpc.com/docs/protocol>).
 //!
 //! There is no second API: a request is translated to gRPC, and its answer back. [`ConnectLayer`]
-//! stands before all other layers and reads the head of a request; [`TranslationLayer`] stands
+//! stands before all other layers and reads the head of a request; [`Translate`] stands
 //! behind those that identify callers and limit bodies, and translates messages. Between the two,
 //! a call is one of gRPC, with the same rights, limits, metrics and spans.
 //!
@@ -23,4 +23,4 @@ mod translation;
 
 pub(super) use asked::Asked;
 pub use layer::ConnectLayer;
-pub use translation::TranslationLayer;
+pub use translation::Translate;

@@ -94,10 +94,9 @@ pub(super) fn to_json(kind: &MessageDescriptor, message: &[u8]) -> Result<Vec<u8
 }
 
 fn refused(kind: &MessageDescriptor, path: &Path, problem: &dyn Display) -> Status {
-    let field = if path.iter().next().is_none() {
-        String::new()
-    } else {
-        path.to_string()
+    let field = match path.iter().next_back() {
+        None | Some(Segment::Unknown) => String::new(),
+        Some(_) => path.to_string(),
     };
     let why = match hint(kind, path) {
         Some(hint) => format!("{problem}; {hint}"),
@@ -148,6 +147,14 @@ mod tests {
         }
         assert!(method("/lockkeeper.v1.LockService/TryAcquire").is_some());
         assert!(method("/grpc.health.v1.Health/Check").is_some());
+    }
+
+    #[test]
+    fn a_mistake_is_said_to_be_in_a_field_only_if_it_is() {
+        let kind = message("lockkeeper.v1.TryAcquireRequest").unwrap();
+        let problem = |json: &[u8]| from_json(&kind, json).unwrap_err().message().to_owned();
+        assert!(problem(b"{").starts_with("EOF while"), "{}", problem(b"{"));
+        assert!(problem(b"{\"name\":5}").starts_with("name: "));
     }
 
     #[test]

@@ -1,24 +1,18 @@
 //! Translates the body of a request to gRPC, behind the layers that limit it.
 
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
-use futures::{
-    future::{Either, Ready, ready},
-    stream,
-};
-use http::{Request, Response};
+use futures::stream;
+use http::Request;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use tonic::{Status, body::Body};
-use tower::{Layer, Service};
 
 use super::{
     asked::{Asked, Codec},
     envelopes::{Envelopes, MESSAGE, enveloped},
     schema,
 };
-use crate::grpc::status;
+use crate::grpc::{check::Check, status};
 
 /// The answer to a request that cannot be translated; in its extensions.
 #[derive(Clone, Debug)]
@@ -26,11 +20,7 @@ pub(super) struct RefusedWith(pub(super) Status);
 
 /// Translates bodies of requests that have an [`Asked`], and answers those that are refused.
 #[derive(Clone, Copy, Debug)]
-pub struct TranslationLayer;
-
-/// See [`TranslationLayer`].
-#[derive(Clone, Debug)]
-pub struct TranslationService<S>(S);
+pub struct Translate;
 
 /// A body that is being translated.
 struct Translated {
@@ -40,34 +30,18 @@ struct Translated {
     has_ended: bool,
 }
 
-impl<S> Layer<S> for TranslationLayer {
-    type Service = TranslationService<S>;
+// === impl Translate ===
 
-    fn layer(&self, inner: S) -> Self::Service {
-        TranslationService(inner)
-    }
-}
-
-impl<S> Service<Request<Body>> for TranslationService<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>>,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Either<Ready<Result<S::Response, S::Error>>, S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+impl Check for Translate {
+    fn check(&self, request: &mut Request<Body>) -> Result<(), Status> {
         if let Some(RefusedWith(status)) = request.extensions_mut().remove() {
-            return Either::Left(ready(Ok(status.into_http())));
+            return Err(status);
         }
-        Either::Right(self.0.call(match request.extensions_mut().remove() {
-            Some(asked) => request.map(|body| Translated::body(body, asked)),
-            None => request,
-        }))
+        if let Some(asked) = request.extensions_mut().remove() {
+            let body = std::mem::take(request.body_mut());
+            *request.body_mut() = Translated::body(body, asked);
+        }
+        Ok(())
     }
 }
 

@@ -26,28 +26,28 @@ impl UnixSocket {
     /// socket, is refused.
     pub fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         refuse_used(path)?;
-        // Created under another name, so that it appears with its mode and already listening.
+        // Created under another name, so that it appears with its mode and already listening. It
+        // listens only when it has its mode.
         let mut draft = path.as_os_str().to_owned();
         draft.push(format!(".{}", std::process::id()));
         let draft = PathBuf::from(draft);
         let _ = fs::remove_file(&draft);
         let socket = Unbound::new_stream()?;
         socket.bind(&draft)?;
-        let listener = socket.listen(BACKLOG)?;
-        let placed = fs::set_permissions(&draft, fs::Permissions::from_mode(mode))
-            .and_then(|()| fs::rename(&draft, path))
-            .and_then(|()| identify(path));
-        match placed {
-            Ok(file) => Ok(Self {
+        let place = || {
+            fs::set_permissions(&draft, fs::Permissions::from_mode(mode))?;
+            let listener = socket.listen(BACKLOG)?;
+            fs::rename(&draft, path)?;
+            let (path, file) = (path.to_owned(), identify(path)?);
+            Ok(Self {
                 listener,
-                path: path.to_owned(),
+                path,
                 file,
-            }),
-            Err(error) => {
-                let _ = fs::remove_file(&draft);
-                Err(error)
-            }
-        }
+            })
+        };
+        place().inspect_err(|_| {
+            let _ = fs::remove_file(&draft);
+        })
     }
 
     /// The path of the socket.

@@ -91,7 +91,7 @@ pub(super) fn serve(
     let waits = Waits::default();
     let progress = Arc::new(AtomicU64::new(0));
     let operations_max = config.operations_per_session_max;
-    let slots = Arc::new(Semaphore::new(operations_max));
+    let slots = Arc::new(Semaphore::new(operations_max.min(Semaphore::MAX_PERMITS)));
     let output = Output {
         answers,
         notices,
