@@ -1,11 +1,13 @@
 //! The arguments of the binary: `serve`, `bench`, and the commands of clients.
 
 use std::{
-    io,
+    env, io,
     path::{Path, PathBuf},
 };
 
-use clap::{ArgMatches, FromArgMatches as _, error::ErrorKind, parser::ValueSource};
+use clap::{
+    ArgMatches, FromArgMatches as _, builder::Resettable, error::ErrorKind, parser::ValueSource,
+};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use lockkeeper_bench::BenchArgs;
@@ -116,7 +118,11 @@ pub(crate) struct ServeArgs {
 impl Cli {
     /// Parses the process's arguments. Also says in which form errors are to be printed.
     pub(crate) fn read() -> Result<(Command, Format), clap::Error> {
-        let matches = Self::command().try_get_matches()?;
+        let command = unset_if_empty(Self::command());
+        let matches = command.clone().try_get_matches();
+        // Parsed again for the usage in the error, which would name what was given, also by the
+        // environment, as if it were required.
+        let matches = matches.or_else(|_| general_usage(command).try_get_matches())?;
         let mut leaf = &matches;
         while let Some((_, inner)) = leaf.subcommand() {
             leaf = inner;
@@ -191,6 +197,31 @@ impl ServeArgs {
             ..Sources::from_process()
         }
     }
+}
+
+/// The same command, which ignores environment variables that are empty, as Compose sets them.
+fn unset_if_empty(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let value = arg.get_env().and_then(env::var_os);
+        let is_empty = value.is_some_and(|value| value.is_empty());
+        if is_empty {
+            arg.env(Resettable::Reset)
+        } else {
+            arg
+        }
+    });
+    command.mut_subcommands(unset_if_empty)
+}
+
+/// The same command, whose errors show the usage that its help shows.
+fn general_usage(mut command: clap::Command) -> clap::Command {
+    command.build();
+    let of_child = |command: clap::Command| {
+        let usage = command.clone().render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage: ").to_owned();
+        general_usage(command).override_usage(usage)
+    };
+    command.mut_subcommands(of_child)
 }
 
 /// A flag of a connection that was given.

@@ -68,7 +68,8 @@ impl Io {
     }
 
     /// The next input. Signals go first, so that nothing is started after one; then the command's
-    /// end, then events of the session.
+    /// end; then a loss, so that its reason is known when the validity ends; then events of the
+    /// session.
     pub(super) async fn next(&mut self, wake_at: Option<Instant>) -> Input {
         let child = async {
             match &mut self.child {
@@ -118,11 +119,11 @@ impl Io {
                 Change::Stopped(signal) => Input::ChildStopped(signal),
                 Change::Continued => Input::ChildContinued,
             },
-            event = event => Input::Event(event),
             () = lost => {
                 self.has_reported_loss = true;
                 Input::Lost(self.hold.as_ref().and_then(|hold| hold.loss()))
             }
+            event = event => Input::Event(event),
             outcome = outcome => self.on_outcome(outcome),
             described = description => {
                 self.description = None;

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use lockkeeper_access::{Account, Right};
-use lockkeeper_coordinator::{
-    Acquire, Error, Invalid, Lease, LockName, Mode, Owner, Ownership, Release, Tried,
-};
+use lockkeeper_coordinator::{Acquire, Error, Invalid, Lease, LockName, Mode, Ownership, Tried};
 use tonic::{Request, Response, Status};
 
 use super::v1::{
     TryLockRequest, TryLockResponse, UnlockRequest, UnlockResponse, dapr_server::Dapr,
     unlock_response::Status as Unlocked,
 };
-use crate::{Door, door::account};
+use crate::{
+    Door,
+    door::{account, acquire, release},
+};
 
 /// Serves the lock calls of Dapr.
 #[derive(Clone, Debug)]
@@ -51,19 +52,8 @@ impl DaprService {
             return Ok(false);
         }
         let acquire = Acquire {
-            name,
-            mode: Mode::Exclusive,
-            owner,
             lease: Some(lease),
-            wait: None,
-            request_id: None,
-            min_replica_acks: 0,
-            note: None,
-            hold_at_least: None,
-            lock_delay: None,
-            end_on_deadlock: false,
-            preferred: false,
-            account: account.clone(),
+            ..acquire(account, name, Mode::Exclusive, owner)
         };
         let Tried::Acquired(delivery) = coordinator.try_acquire(acquire).await? else {
             return Ok(false);
@@ -71,9 +61,8 @@ impl DaprService {
         let grant = delivery.take()?;
         if grant.hold_count > 1 {
             // Another call of the same owner came first.
-            coordinator
-                .release(released(grant.name, grant.owner))
-                .await?;
+            let release = release(grant.name, Mode::Exclusive, grant.owner);
+            coordinator.release(release).await?;
             return Ok(false);
         }
         Ok(true)
@@ -83,7 +72,8 @@ impl DaprService {
         let about = (&*request.store_name, &*request.resource_id);
         let name = self.name(account, about, Right::Release)?;
         let owner = self.0.sessionless(account, &request.lock_owner)?;
-        match self.0.release_all(released(name, owner)).await {
+        let release = release(name, Mode::Exclusive, owner);
+        match self.0.release_all(release).await {
             Ok(()) => Ok(Unlocked::Success),
             Err(Error::NotOwner(Ownership::Expired | Ownership::NeverHeld)) => {
                 Ok(Unlocked::LockDoesNotExist)
@@ -93,15 +83,6 @@ impl DaprService {
             }
             Err(error) => Err(error),
         }
-    }
-}
-
-fn released(name: LockName, owner: Owner) -> Release {
-    Release {
-        name,
-        mode: Mode::Exclusive,
-        owner,
-        request_id: None,
     }
 }
 

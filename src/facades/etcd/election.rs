@@ -7,7 +7,7 @@ use futures::{
 use lockkeeper_access::{Account, Right};
 use lockkeeper_coordinator::{
     Answer, Campaign, ElectionValue, Error, Invalid, Leadership, LockName, Mode, Observed,
-    Operation, Ownership, Proclaim, Release,
+    Operation, Ownership, Proclaim,
 };
 use tonic::{Request, Response, Status};
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Door,
-    door::{account, text},
+    door::{account, release, text},
 };
 
 /// Serves `v3electionpb.Election`.
@@ -132,12 +132,7 @@ impl ElectionService {
         let Some(lease) = self.leases.find(account, leader.lease) else {
             return Ok(());
         };
-        let resign = Release {
-            name: name.clone(),
-            mode: Mode::Fair,
-            owner: lease.owner(door)?,
-            request_id: None,
-        };
+        let resign = release(name.clone(), Mode::Fair, lease.owner(door)?);
         let seen = door.coordinator.leader(name).await.map_err(status)?;
         if seen.leader.is_none_or(|leader| leader.term != term) {
             return Ok(());

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
 use super::refused::{lease_exists, no_lease, refused, ttl_too_large};
-use crate::Door;
+use crate::{Door, door::acquire};
 
 /// The leases by id. Those of other identities are others, whatever their ids.
 #[derive(Clone, Debug, Default)]
@@ -277,20 +277,6 @@ impl Held {
         account: &Account,
         name: LockName,
     ) -> Result<Acquire, Status> {
-        Ok(Acquire {
-            name,
-            mode: Mode::Fair,
-            owner: self.owner(door)?,
-            lease: None,
-            wait: None,
-            request_id: None,
-            min_replica_acks: 0,
-            note: None,
-            hold_at_least: None,
-            lock_delay: None,
-            end_on_deadlock: false,
-            preferred: false,
-            account: account.clone(),
-        })
+        Ok(acquire(account, name, Mode::Fair, self.owner(door)?))
     }
 }

@@ -1,7 +1,7 @@
 //! `v3lockpb.Lock`.
 
 use lockkeeper_access::{Account, Right};
-use lockkeeper_coordinator::{Answer, Error, Mode, Operation, Release};
+use lockkeeper_coordinator::{Answer, Error, Mode, Operation};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -10,7 +10,10 @@ use super::{
     refused::{no_lease, refused},
     v3lockpb::{LockRequest, LockResponse, UnlockRequest, UnlockResponse, lock_server},
 };
-use crate::{Door, door::account};
+use crate::{
+    Door,
+    door::{account, release},
+};
 
 /// Serves `v3lockpb.Lock`.
 #[derive(Clone, Debug)]
@@ -58,14 +61,9 @@ impl LockService {
         let (name, id) = parse(key).map_err(status)?;
         let name = door.name(account, name.as_bytes(), Right::Release);
         let name = name.map_err(status)?;
-        let release = Release {
-            name,
-            mode: Mode::Fair,
-            owner: self.leases.get(door, account, id)?.owner(door)?,
-            request_id: None,
-        };
+        let owner = self.leases.get(door, account, id)?.owner(door)?;
         // A lease that locks twice has one key in etcd, and two holds here.
-        match door.release_all(release).await {
+        match door.release_all(release(name, Mode::Fair, owner)).await {
             Ok(()) | Err(Error::NotOwner(_)) => Ok(()),
             Err(error) => Err(status(error)),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_access::{Account, Audited, Right};
 use lockkeeper_coordinator::{
-    Acquire, Error, Invalid, Lease, LockName, Mode, Owner, Ownership, Release, Tried,
+    Acquire, Error, Invalid, Lease, LockName, Mode, Owner, Ownership, Tried,
 };
 use tonic::{Request, Response, Status};
 
@@ -12,7 +12,10 @@ use super::{
     info::{LockInfo, is_of_terraform, of_holder},
     v1::{LockRequest, LockResponse, UnlockRequest, UnlockResponse, state_lock_server::StateLock},
 };
-use crate::{Door, door::account};
+use crate::{
+    Door,
+    door::{account, acquire, release},
+};
 
 /// Serves the locks of states.
 #[derive(Clone, Debug)]
@@ -36,20 +39,11 @@ impl StateLockService {
         let info = LockInfo::parse(&request.lock_info)?;
         let info = info.ok_or_else(|| Invalid::new("lock_info", "must not be empty"))?;
         let limits = coordinator.limits();
+        let owner = door.sessionless(account, info.id())?;
         let acquire = Acquire {
-            name,
-            mode: Mode::Exclusive,
-            owner: door.sessionless(account, info.id())?,
             lease: Some(Lease::named("lease", self.lease, limits)?),
-            wait: None,
-            request_id: None,
-            min_replica_acks: 0,
             note: info.note()?,
-            hold_at_least: None,
-            lock_delay: None,
-            end_on_deadlock: false,
-            preferred: false,
-            account: account.clone(),
+            ..acquire(account, name, Mode::Exclusive, owner)
         };
         match coordinator.try_acquire(acquire).await? {
             Tried::Busy { holder } => Ok(Some(of_holder(holder.note.as_deref()))),
@@ -68,7 +62,8 @@ impl StateLockService {
         let name = door.name(account, request.name.as_bytes(), Right::Release)?;
         match LockInfo::parse(&request.lock_info)? {
             Some(info) => {
-                let release = released(name, door.sessionless(account, info.id())?);
+                let owner = door.sessionless(account, info.id())?;
+                let release = release(name, Mode::Exclusive, owner);
                 let request_id = door.request_id(account, &format!("unlock {}", info.id()));
                 door.release_all_once(release, request_id).await
             }
@@ -89,7 +84,8 @@ impl StateLockService {
         };
         let forced = async {
             let owner = self.holder(&name).await?;
-            self.door.release_all(released(name.clone(), owner)).await
+            let release = release(name.clone(), Mode::Exclusive, owner);
+            self.door.release_all(release).await
         };
         let forced = forced.await;
         match &forced {
@@ -109,15 +105,6 @@ impl StateLockService {
             None => Ownership::NeverHeld,
             Some(_) => Ownership::HeldByAnother,
         }))
-    }
-}
-
-fn released(name: LockName, owner: Owner) -> Release {
-    Release {
-        name,
-        mode: Mode::Exclusive,
-        owner,
-        request_id: None,
     }
 }
 

@@ -38,8 +38,21 @@ fn the_current_context_is_used_if_nothing_else_is_named() {
     }
     let mut by_variable = lockkeeper(&["describe", "orders"]);
     by_variable.env("XDG_CONFIG_HOME", place.0.path());
-    let output = by_variable.env("LOCKKEEPER_CONTEXT", "local").output();
-    assert_code(&output.unwrap(), 0);
+    let by_variable = by_variable.env("LOCKKEEPER_CONTEXT", "local");
+    assert_code(&by_variable.output().unwrap(), 0);
+    // As Compose sets a variable that has no value.
+    let empty = [
+        "SERVER",
+        "CA_FILE",
+        "CERTIFICATE_FILE",
+        "KEY_FILE",
+        "TOKEN_FILE",
+    ];
+    by_variable.envs(empty.map(|name| (format!("LOCKKEEPER_{name}"), "")));
+    assert_code(&by_variable.output().unwrap(), 0);
+    let mut current = lockkeeper(&["describe", "orders"]);
+    let current = current.env("XDG_CONFIG_HOME", place.0.path());
+    assert_code(&current.env("LOCKKEEPER_CONTEXT", "").output().unwrap(), 69);
 
     let listed = stdout(&ask(&place, &["context", "list"]));
     let lines: Vec<_> = listed.lines().map(str::split_whitespace).collect();

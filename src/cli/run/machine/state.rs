@@ -126,8 +126,13 @@ impl Machine {
     ) -> Vec<Action> {
         self.valid_until = valid_until;
         // First, so that no late input undoes a missed deadline. But a command that has ended
-        // while the lock was valid need not be stopped.
-        if !matches!(input, Input::ChildExited(_)) || !self.is_valid(now) {
+        // while the lock was valid need not be stopped, and a loss stops it with its reason.
+        let is_first = match input {
+            Input::ChildExited(_) => !self.is_valid(now),
+            Input::Lost(_) => false,
+            _ => true,
+        };
+        if is_first {
             self.meet_deadlines(now);
         }
         match input {

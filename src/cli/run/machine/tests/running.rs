@@ -1,7 +1,9 @@
 //! From the grant to the command's end.
 
 use lockkeeper_client::{Error, LostReason, SessionEvent, YieldRequest};
-use nix::sys::signal::Signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGUSR1};
+use nix::sys::signal::Signal::{
+    self, SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGUSR1,
+};
 use tonic::Code;
 
 use super::story::*;
@@ -196,20 +198,27 @@ fn after_a_loss_kill_comes_no_later_than_validity_allows() {
 
 #[test]
 fn a_loss_is_reported_with_the_reason_of_the_operator() {
-    let mut story = Story::running(Plan {
-        target: locks(&["z", NAME]),
-        ..plan()
-    });
-    story.on(Input::Lost(Some(Error::Lost {
-        name: "z".to_owned(),
-        reason: LostReason::ForceReleased,
-        detail: "host 7 has burned down".to_owned(),
-    })));
-    assert_eq!(
-        story.said(),
-        "lost the lock z: an operator force-released it: host 7 has burned down; stopping the \
-         command"
-    );
+    // With a grace period, and without one.
+    for valid_for in [15.0, 0.0] {
+        let mut story = Story::running(Plan {
+            target: locks(&["z", NAME]),
+            ..plan()
+        });
+        story.renewed(valid_for);
+        story.on(Input::Lost(Some(Error::Lost {
+            name: "z".to_owned(),
+            reason: LostReason::ForceReleased,
+            detail: "host 7 has burned down".to_owned(),
+        })));
+        assert_eq!(
+            story.said(),
+            "lost the lock z: an operator force-released it: host 7 has burned down; stopping the \
+             command"
+        );
+        story.advance(0.0);
+        let kills: &[Signal] = if valid_for > 0.0 { &[] } else { &[SIGKILL] };
+        story.expect_signals(kills);
+    }
 }
 
 #[test]
