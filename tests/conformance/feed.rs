@@ -46,6 +46,11 @@ impl<I, O> Feed<I, O> {
         let _ = self.out.send(Err(Status::unavailable("broken on purpose")));
     }
 
+    /// Ends it without an error, as when a peer stops in good order.
+    pub(crate) fn finish(self) {
+        drop(self.out);
+    }
+
     /// Ends it with a status of the coordinator.
     pub(crate) fn refuse(self, code: Code, reason: &str) {
         let _ = self.out.send(Err(status(code, reason)));

@@ -14,6 +14,9 @@ pub(crate) const RENEW_INTERVAL: Duration = Duration::from_millis(900);
 /// How late anything may be on a machine that is not starved.
 pub(crate) const TOLERANCE: Duration = Duration::from_millis(300);
 
+/// The longest frame of an operation, unless a coordinator names less.
+pub(crate) const FRAME_MAX: usize = 1 << 20;
+
 /// A token that a double cannot hold.
 pub(crate) const TOKEN: u64 = (1 << 53) + 1;
 

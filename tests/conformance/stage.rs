@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use lockkeeper_api::pb::{
     AcquireRequest, Grant, ResumeSession, election_service_server::ElectionServiceServer,
     lock_service_server::LockServiceServer,
@@ -108,6 +108,21 @@ impl Stage {
         let streams = &mut self.coordinators[coordinator].streams;
         let accepted = timeout(PATIENCE, streams.recv()).await;
         let accepted = accepted.map_err(|_| anyhow!("nobody comes to {coordinator}"))?;
+        accepted.context("the coordinator is stopped")
+    }
+
+    /// The next stream at any coordinator.
+    pub(crate) async fn accept_any(&mut self) -> Result<Stream> {
+        let [first, second, ..] = &mut self.coordinators[..] else {
+            bail!("there are two coordinators");
+        };
+        let accepted = timeout(PATIENCE, async {
+            tokio::select! {
+                stream = first.streams.recv() => stream,
+                stream = second.streams.recv() => stream,
+            }
+        });
+        let accepted = accepted.await.map_err(|_| anyhow!("nobody comes"))?;
         accepted.context("the coordinator is stopped")
     }
 

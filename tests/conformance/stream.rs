@@ -356,6 +356,16 @@ impl Stream {
             .send(Some(Err(Status::unavailable("broken on purpose"))));
     }
 
+    /// Ends the stream because of an operation that is longer than this.
+    pub(crate) fn refuse_as_too_large(self, bytes_max: usize) {
+        let metadata = HashMap::from([("bytes_max".to_owned(), bytes_max.to_string())]);
+        let reason = "MESSAGE_TOO_LARGE";
+        let details = ErrorDetails::with_error_info(reason, "lockkeeper", metadata);
+        let why = "an operation is too large";
+        let status = Status::with_error_details(Code::OutOfRange, why, details);
+        let _ = self.out.send(Some(Err(status)));
+    }
+
     /// Ends the stream with a status of the coordinator.
     pub(crate) fn refuse(self, code: Code, reason: &str) {
         let _ = self.out.send(Some(Err(status(code, reason))));

@@ -109,6 +109,64 @@ pub(crate) const CLIENTS: &[(&str, Catchers)] = &[
             ),
         ],
     ),
+    (
+        "oversized-sent",
+        &[
+            (
+                "answers::an_operation_above_the_limit_is_not_sent",
+                "an answer to command 2 did not come",
+            ),
+            (
+                "answers::an_operation_that_ended_the_stream_does_not_end_the_next",
+                "misconfigured expected",
+            ),
+        ],
+    ),
+    (
+        "modes-apart",
+        &[(
+            "loss::an_exclusive_hold_and_a_fair_one_are_one_grant",
+            "one named grant expected",
+        )],
+    ),
+    (
+        "backoff-forgotten",
+        &[(
+            "resume::pauses_grow_while_streams_carry_nothing",
+            "in round",
+        )],
+    ),
+    (
+        "deaf-in-a-handler",
+        &[(
+            "loss::a_handler_can_acquire_anew",
+            "the acquire of the handler did not come",
+        )],
+    ),
+    (
+        "ended-session-kept",
+        &[(
+            "loss::a_handler_can_acquire_anew_when_the_session_has_ended",
+            "nobody comes",
+        )],
+    ),
+    (
+        "end-of-a-feed-believed",
+        &[
+            (
+                "feeds::a_watch_that_its_peer_ends_goes_on",
+                "WatchLock does not come",
+            ),
+            (
+                "feeds::an_observer_whose_peer_ends_goes_on",
+                "Observe does not come",
+            ),
+            (
+                "feeds::a_wait_that_its_peer_ends_goes_on",
+                "AwaitFree does not come",
+            ),
+        ],
+    ),
 ];
 
 const NOTHING_NAMED: &str = "one named grant expected: []";

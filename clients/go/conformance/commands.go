@@ -33,7 +33,7 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.keep(it.Guard, grant)
+		d.keep(it, grant)
 		return describe(grant), nil
 	case "set_permits":
 		return object{}, client.Semaphore(it.Name).SetPermits(ctx, it.Permits)

@@ -124,10 +124,10 @@ func (d *driver) guard(name string) (*lockkeeper.Grant, error) {
 }
 
 // keep keeps a grant, and reports its loss as a user sees it.
-func (d *driver) keep(name string, grant *lockkeeper.Grant) {
+func (d *driver) keep(it command, grant *lockkeeper.Grant) {
 	d.mu.Lock()
-	d.guards[name] = grant
+	d.guards[it.Guard] = grant
 	d.mu.Unlock()
-	context.AfterFunc(grant.Context(), func() { d.reportLoss(name, grant.Context()) })
+	context.AfterFunc(grant.Context(), func() { d.reportLoss(it, grant.Context()) })
 	go d.reportYields(grant)
 }

@@ -43,6 +43,7 @@ type command struct {
 	FencingToken   uint64   `json:"fencing_token,string"`
 
 	Labels map[string]string `json:"labels"`
+	OnLost *command          `json:"on_lost"`
 
 	Seconds float64 `json:"seconds"`
 	HoldMS  int64   `json:"hold_ms"`
@@ -113,11 +114,14 @@ func describe(grant *lockkeeper.Grant) object {
 }
 
 // reportLoss reports the cause that ended the context of the work, unless that was the release.
-func (d *driver) reportLoss(name string, work context.Context) {
+func (d *driver) reportLoss(it command, work context.Context) {
 	var lost *lockkeeper.LostError
 	if errors.As(context.Cause(work), &lost) {
+		if it.OnLost != nil {
+			d.start(*it.OnLost)
+		}
 		d.print(object{
-			"event": "lost", "guard": name, "reason": lost.Reason,
+			"event": "lost", "guard": it.Guard, "reason": lost.Reason,
 			"fencing_token": fmt.Sprint(lost.Token), "detail": lost.Detail,
 		})
 	}

@@ -68,7 +68,7 @@ const (
 // FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
 // key belongs to another program.
 // UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
-// notes, hold_at_least or lock_delay.
+// elections, tickets, notes, hold_at_least or lock_delay.
 // INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
 type LockServiceClient interface {
 	// Opens or resumes a session, whose first frame is `open` or `resume`. While the stream is open,
@@ -80,8 +80,11 @@ type LockServiceClient interface {
 	//
 	// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
 	// does not arrive within 10 s, or if the client shows no life later; ABORTED /
-	// SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
-	// answer by then gets none.
+	// SESSION_SUPERSEDED if another stream resumes the session; ABORTED / SESSION_ENDED if an
+	// operator ends it; OUT_OF_RANGE / MESSAGE_TOO_LARGE after a frame above
+	// `limits.message_bytes_max`; UNAVAILABLE / DRAINING or CONNECTION_AGE_MAX when the
+	// coordinator shuts down or the connection is too old. An operation that has no answer by
+	// then gets none.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 	// Waits for a lock. If the lock is not free, sends `waiting` at once and after each change of the
 	// wait. The last message is exactly one `granted` or `not_granted`; then the stream ends OK.
@@ -209,8 +212,8 @@ type LockServiceClient interface {
 	// A retry is another request: the holder receives a notice for each.
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
-	// requests.
+	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / YIELDS_MAX if this coordinator has 1,000 open
+	// requests, or 250 of this identity.
 	RequestYield(ctx context.Context, in *RequestYieldRequest, opts ...grpc.CallOption) (*RequestYieldResponse, error)
 	// Creates a ticket with which another session, on any coordinator with the same `session.secret`,
 	// can take over a held lock (Claim). Nothing changes until the claim; without one, the holder
@@ -472,7 +475,7 @@ func (c *lockServiceClient) Claim(ctx context.Context, in *ClaimRequest, opts ..
 // FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
 // key belongs to another program.
 // UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
-// notes, hold_at_least or lock_delay.
+// elections, tickets, notes, hold_at_least or lock_delay.
 // INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
 type LockServiceServer interface {
 	// Opens or resumes a session, whose first frame is `open` or `resume`. While the stream is open,
@@ -484,8 +487,11 @@ type LockServiceServer interface {
 	//
 	// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
 	// does not arrive within 10 s, or if the client shows no life later; ABORTED /
-	// SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
-	// answer by then gets none.
+	// SESSION_SUPERSEDED if another stream resumes the session; ABORTED / SESSION_ENDED if an
+	// operator ends it; OUT_OF_RANGE / MESSAGE_TOO_LARGE after a frame above
+	// `limits.message_bytes_max`; UNAVAILABLE / DRAINING or CONNECTION_AGE_MAX when the
+	// coordinator shuts down or the connection is too old. An operation that has no answer by
+	// then gets none.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	// Waits for a lock. If the lock is not free, sends `waiting` at once and after each change of the
 	// wait. The last message is exactly one `granted` or `not_granted`; then the stream ends OK.
@@ -613,8 +619,8 @@ type LockServiceServer interface {
 	// A retry is another request: the holder receives a notice for each.
 	//
 	// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
-	// requests.
+	// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / YIELDS_MAX if this coordinator has 1,000 open
+	// requests, or 250 of this identity.
 	RequestYield(context.Context, *RequestYieldRequest) (*RequestYieldResponse, error)
 	// Creates a ticket with which another session, on any coordinator with the same `session.secret`,
 	// can take over a held lock (Claim). Nothing changes until the claim; without one, the holder

@@ -173,7 +173,7 @@ class Driver {
     }
   }
 
-  #keep({ guard = "", name, names }: Command, held: Held | null): object {
+  #keep({ guard = "", name, names, on_lost }: Command, held: Held | null): object {
     if (held === null) {
       throw new NotGrantedError(name ?? names?.join(", ") ?? "", "UNSPECIFIED");
     }
@@ -181,6 +181,9 @@ class Driver {
     const report = (): void => {
       const { loss } = held;
       if (loss !== undefined) {
+        if (on_lost !== undefined) {
+          void this.answer(on_lost);
+        }
         const { reason, detail } = loss;
         const fencing_token = String(loss.fencingToken);
         print({ event: "lost", guard, reason, fencing_token, detail });

@@ -42,6 +42,7 @@ export interface Command {
   seconds?: number;
   hold_ms?: number;
   client?: string;
+  on_lost?: Command;
   tasks?: number;
 }
 

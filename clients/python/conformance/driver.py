@@ -77,20 +77,23 @@ class Driver:
     async def run(self) -> None:
         """Run commands until standard input ends."""
         put({"event": "ready"})
-        loop = asyncio.get_running_loop()
+        self.loop = loop = asyncio.get_running_loop()
         while True:
             line = await loop.run_in_executor(None, sys.stdin.readline)
             if not line:
                 break
-            command = json.loads(line)
-            task = loop.create_task(self.answer(command))
-            self.running[command["id"]] = task
-            task.add_done_callback(partial(self.forget, command["id"]))
+            self.start(json.loads(line))
         if self.client is not None:
             try:
                 await call(self.client.close)
             except lockkeeper.Error as error:
                 sys.stderr.write(f"{error}\n")
+
+    def start(self, command: Command) -> None:
+        """Run a command in a task of its own."""
+        task = self.loop.create_task(self.answer(command))
+        self.running[command["id"]] = task
+        task.add_done_callback(partial(self.forget, command["id"]))
 
     def forget(self, command: Any, _: asyncio.Task[None]) -> None:
         """Forget a command that has ended."""
@@ -189,6 +192,8 @@ class Driver:
         guard = command["guard"]
 
         def lost(loss: lockkeeper.LockLost) -> None:
+            if "on_lost" in command:
+                self.loop.call_soon_threadsafe(self.start, command["on_lost"])
             token, detail = str(loss.fencing_token), loss.detail
             event = {"event": "lost", "guard": guard, "reason": loss.reason}
             put({**event, "fencing_token": token, "detail": detail})

@@ -20,16 +20,17 @@ if Path(sys.prefix) != HERE / ".venv":
     os.execv(PYTHON, [str(PYTHON), __file__, *sys.argv[1:]])  # noqa: S606
 
 import driver  # noqa: E402
+from lockkeeper import _follow  # noqa: E402
 from lockkeeper._election import Observing  # noqa: E402
-from lockkeeper._follow import Watching  # noqa: E402
 from lockkeeper._machine import events as ev  # noqa: E402
+from lockkeeper._machine import grants  # noqa: E402
 from lockkeeper._machine import stream as streams  # noqa: E402
 from lockkeeper._machine.grants import Grants  # noqa: E402
 from lockkeeper._machine.machine import Machine  # noqa: E402
 from lockkeeper._machine.messages import ACQUIRES, WAITS  # noqa: E402
 from lockkeeper._machine.operations import Operation, Operations, Purpose  # noqa: E402
 from lockkeeper._machine.stream import Attempts, Down, is_refusal  # noqa: E402
-from lockkeeper.aio import _lock, _session  # noqa: E402
+from lockkeeper.aio import _client, _lock, _session  # noqa: E402
 from lockkeeper.v1 import session_pb2  # noqa: E402
 
 IDLE = 0.5
@@ -195,11 +196,68 @@ def term_repeated() -> None:
 
 def gap_hidden() -> None:
     """Take the first answer of another stream for one of the same."""
-    for progress in (Observing, Watching):
+    for progress in (Observing, _follow.Watching):
 
         @around(progress, "_events")
         def _(events: Any, self: Any, response: Any, _: bool) -> Any:
             return events(self, response, False)
+
+
+def oversized_sent() -> None:
+    """Send an operation whatever its length, again after each resume."""
+    Operations.too_large = lambda *_: None  # type: ignore[method-assign]
+
+
+def modes_apart() -> None:
+    """Keep an EXCLUSIVE hold and a FAIR one of an owner as two grants."""
+
+    @around(grants, "keys_of")
+    def _(keys_of: Any, message: Any) -> list[tuple[str, ...]]:
+        return [(*key, str(getattr(message, "mode", 0))) for key in keys_of(message)]
+
+
+def backoff_forgotten() -> None:
+    """Take each stream that opens for progress."""
+
+    @around(streams.Progress, "on_opened")
+    def _(on_opened: Any, self: Any, now: float) -> None:
+        on_opened(self, now)
+        self.on_answer()
+
+
+def deaf_in_a_handler() -> None:
+    """Let what a handler of a loss asks for wait until the handler has it."""
+
+    @around(_session.Session, "_advance")
+    def _(advance: Any, self: Any, event: ev.Event) -> None:
+        if not (isinstance(event, ev.Call) and self.has_lost):
+            advance(self, event)
+
+    @around(_session.Session, "_on_lost")
+    def _(on_lost: Any, self: Any, effect: ev.Lost) -> None:
+        self.has_lost = True
+        on_lost(self, effect)
+
+    _session.Session.has_lost = False  # type: ignore[attr-defined]
+
+
+def ended_session_kept() -> None:
+    """Acquire in a session that has ended."""
+
+    @around(_client.Client, "_session")
+    def _(session: Any, self: Any) -> Any:
+        return self._shared or session(self)
+
+
+def end_of_a_feed_believed() -> None:
+    """Take the end of a feed with OK for the end of what it is about."""
+
+    @around(_follow.Progress, "failed")
+    def _(failed: Any, self: Any, error: Any) -> float:
+        if "it ended the stream" in str(error):
+            raise error
+        pause: float = failed(self, error)
+        return pause
 
 
 WRONG = {
@@ -217,6 +275,12 @@ WRONG = {
     "released-twice": released_twice,
     "term-repeated": term_repeated,
     "gap-hidden": gap_hidden,
+    "oversized-sent": oversized_sent,
+    "modes-apart": modes_apart,
+    "backoff-forgotten": backoff_forgotten,
+    "deaf-in-a-handler": deaf_in_a_handler,
+    "ended-session-kept": ended_session_kept,
+    "end-of-a-feed-believed": end_of_a_feed_believed,
 }
 
 

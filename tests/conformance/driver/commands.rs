@@ -32,7 +32,7 @@ pub(crate) async fn run(state: &State, command: Command) -> Result<Value, Failur
             let session = state.session().await?;
             let held = acquire(&session, &command).await?;
             let described = held.describe();
-            state.keep(command.guard, held).await;
+            state.keep(command, held).await;
             Ok(described)
         }
         "release" => {

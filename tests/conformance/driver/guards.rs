@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Error, Guard, Leadership, Permits};
 use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use crate::wire::{print, short};
+use crate::wire::{Command, print, short};
 
 /// Locks, a leadership or permits.
 #[derive(Debug)]
@@ -80,17 +81,20 @@ impl Held {
     }
 }
 
-/// Prints an event when it is lost, unless it was released before.
-pub(crate) fn watch(held: &Arc<Held>, guard: String) {
+/// Runs a command and prints an event when it is lost, unless it was released before.
+pub(crate) fn watch(held: &Arc<Held>, acquire: Command, commands: UnboundedSender<Command>) {
     let (lost, held) = (held.lost(), Arc::downgrade(held));
     spawn_detached("loss", async move {
         lost.cancelled().await;
         // The guard is free again before the event, which may be answered by its release.
         let why = held.upgrade().and_then(|held| held.loss());
         if let Some((Error::Lost { reason, detail, .. }, token)) = why {
+            if let Some(handler) = acquire.on_lost {
+                let _ = commands.send(*handler);
+            }
             print(&json!({
                 "event": "lost",
-                "guard": guard,
+                "guard": acquire.guard,
                 "reason": short(reason.as_str_name()),
                 "fencing_token": token.to_string(),
                 "detail": detail,

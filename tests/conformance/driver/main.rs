@@ -13,7 +13,7 @@ use std::{collections::HashMap, sync::Arc};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
-    sync::Mutex,
+    sync::{Mutex, mpsc},
     task::{AbortHandle, JoinSet},
 };
 
@@ -24,13 +24,20 @@ use self::{
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
-    let state = Arc::new(State::default());
+    let (commands, mut from_handlers) = mpsc::unbounded_channel();
+    let state = Arc::new(State::new(commands));
     let running: Arc<Mutex<HashMap<u64, AbortHandle>>> = Arc::default();
     let mut tasks = JoinSet::new();
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     print(&json!({ "event": "ready" }));
-    while let Some(line) = lines.next_line().await? {
-        let command: Command = serde_json::from_str(&line)?;
+    loop {
+        let command: Command = tokio::select! {
+            line = lines.next_line() => match line? {
+                Some(line) => serde_json::from_str(&line)?,
+                None => break,
+            },
+            Some(command) = from_handlers.recv() => command,
+        };
         if command.action == "cancel" {
             // Dropping the future of an acquire is how a Rust program cancels it.
             if let Some(task) = running.lock().await.remove(&command.target) {

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Client, Session, SessionEvent, SessionState, TlsFiles, Token};
 use serde_json::json;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc::UnboundedSender};
 
 use crate::{
     guards::{Held, watch},
@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// What is connected, and what is held.
-#[derive(Default)]
 pub(crate) struct State {
+    commands: UnboundedSender<Command>,
     connected: Mutex<Option<(Client, Session)>>,
     guards: Mutex<HashMap<String, Arc<Held>>>,
     idle: Mutex<Vec<Session>>,
@@ -23,6 +23,16 @@ pub(crate) struct State {
 // === impl State ===
 
 impl State {
+    /// Handlers of losses send their commands here.
+    pub(crate) fn new(commands: UnboundedSender<Command>) -> Self {
+        Self {
+            commands,
+            connected: Mutex::default(),
+            guards: Mutex::default(),
+            idle: Mutex::default(),
+        }
+    }
+
     pub(crate) async fn connect(&self, command: Command) -> Result<(), Failure> {
         let mut builder = Client::builder();
         for endpoint in &command.endpoints {
@@ -69,16 +79,23 @@ impl State {
         client.ok_or_else(|| Failure::of_kind("session_ended"))
     }
 
+    /// The session, or another one if that has ended.
     pub(crate) async fn session(&self) -> Result<Session, Failure> {
-        let connected = self.connected.lock().await;
-        let session = connected.as_ref().map(|(_, session)| session.clone());
-        session.ok_or_else(|| Failure::of_kind("session_ended"))
+        let mut connected = self.connected.lock().await;
+        let Some((client, session)) = &mut *connected else {
+            return Err(Failure::of_kind("session_ended"));
+        };
+        if *session.state().borrow() == SessionState::Ended {
+            *session = client.session().open().await?;
+        }
+        Ok(session.clone())
     }
 
-    pub(crate) async fn keep(&self, name: String, held: Held) {
+    pub(crate) async fn keep(&self, acquire: Command, held: Held) {
         let held = Arc::new(held);
-        watch(&held, name.clone());
-        self.guards.lock().await.insert(name, held);
+        let guard = acquire.guard.clone();
+        watch(&held, acquire, self.commands.clone());
+        self.guards.lock().await.insert(guard, held);
     }
 
     pub(crate) async fn guard(&self, name: &str) -> Result<Arc<Held>, Failure> {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// A command, with the fields of all kinds.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Command {
     pub(crate) id: u64,
@@ -44,6 +44,8 @@ pub(crate) struct Command {
     pub(crate) tasks: u64,
     pub(crate) hold_ms: u64,
     pub(crate) client: String,
+    /// What the handler of a loss runs.
+    pub(crate) on_lost: Option<Box<Self>>,
 }
 
 /// Why a command failed.

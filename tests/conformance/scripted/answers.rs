@@ -7,7 +7,7 @@ use lockkeeper_api::pb::{self, LockMode, NotGrantedReason, session_response::Res
 use serde_json::json;
 
 use crate::{
-    messages::{LEASE, TOKEN, proto},
+    messages::{FRAME_MAX, LEASE, TOKEN, proto},
     stage::Stage,
 };
 
@@ -287,5 +287,44 @@ pub(super) async fn two_hundred_acquires_at_once(stage: &mut Stage) -> Result<()
     for id in ids {
         stage.driver.ok(id).await?;
     }
+    Ok(())
+}
+
+/// It would end the stream, and the next ones after each resume.
+pub(super) async fn an_operation_above_the_limit_is_not_sent(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let name = "n".repeat(FRAME_MAX);
+    let command = json!({ "do": "acquire", "name": name, "guard": "g" });
+    let id = stage.driver.send(command).await?;
+    let failure = stage.driver.fails(id, "misconfigured").await?;
+    let limit = FRAME_MAX.to_string();
+    ensure!(failure.message.contains(&limit), "no limit: {failure:?}");
+    stage.lock(&mut stream, "b", "h").await?;
+    ensure!(!stage.has_come(0) && !stage.has_come(1), "it reconnected");
+    Ok(())
+}
+
+/// A coordinator may have a smaller limit. It names it when it ends the stream.
+pub(super) async fn an_operation_that_ended_the_stream_does_not_end_the_next(
+    stage: &mut Stage,
+) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let names = [("n".repeat(2000), "g"), ("a".to_owned(), "h")];
+    let [large, small] =
+        names.map(|(name, guard)| json!({ "do": "acquire", "name": name, "guard": guard }));
+    let refused = stage.driver.send(large.clone()).await?;
+    stream.expect_acquire().await?;
+    let (granted, _, first) = stage.acquiring(&mut stream, small).await?;
+    stream.refuse_as_too_large(2000);
+    let failure = stage.driver.fails(refused, "misconfigured").await?;
+    ensure!(failure.message.contains("2000"), "no limit: {failure:?}");
+    let (mut stream, _) = stage.resumed(1).await?;
+    let (op_id, again) = stream.expect_acquire().await?;
+    ensure!(again.request_id == first.request_id, "{again:?}");
+    stream.grant(op_id, &again, TOKEN);
+    stage.driver.ok(granted).await?;
+    let refused = stage.driver.send(large).await?;
+    stage.driver.fails(refused, "misconfigured").await?;
+    stage.lock(&mut stream, "b", "i").await?;
     Ok(())
 }

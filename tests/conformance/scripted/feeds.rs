@@ -164,6 +164,45 @@ pub(super) async fn a_watch_that_goes_on_tells_a_gap(stage: &mut Stage) -> Resul
     expect_told(stage, &["state", "gap", "state"].map(str::to_owned)).await
 }
 
+/// A call goes on until its caller ends it, so its peer ends it before its time with OK, too.
+pub(super) async fn a_watch_that_its_peer_ends_goes_on(stage: &mut Stage) -> Result<()> {
+    let _stream = stage.connect().await?;
+    let watch = json!({ "do": "watch_lock", "name": "a", "feed": "f" });
+    stage.driver.send(watch).await?;
+    let watch = stage.expect_watch().await?;
+    watch.tell(Seen::State(LockState::default()));
+    stage.driver.told("f", 1).await?;
+    watch.finish();
+    let watch = stage.expect_watch().await?;
+    watch.tell(Seen::State(LockState::default()));
+    expect_told(stage, &["state", "gap", "state"].map(str::to_owned)).await
+}
+
+pub(super) async fn an_observer_whose_peer_ends_goes_on(stage: &mut Stage) -> Result<()> {
+    let _stream = stage.connect().await?;
+    let (_, terms) = observe(stage).await?;
+    terms.tell(leader(7, "one"));
+    stage.driver.told("f", 1).await?;
+    terms.finish();
+    let terms = stage.expect_observe().await?;
+    let after = terms.request.after_revision;
+    ensure!(after == 7, "it goes on after {after}");
+    terms.tell(leader(8, "two"));
+    expect_told(stage, &[told_leader(7, "one"), told_leader(8, "two")]).await
+}
+
+pub(super) async fn a_wait_that_its_peer_ends_goes_on(stage: &mut Stage) -> Result<()> {
+    let _stream = stage.connect().await?;
+    let (id, call) = await_free(stage, None).await?;
+    call.tell(Freed::Waiting(Waiting::default()));
+    call.finish();
+    let call = stage.expect_await_free().await?;
+    ensure!(!stage.driver.is_answered(id), "it is not free yet");
+    call.tell(Freed::Free(LockFree::default()));
+    stage.driver.ok(id).await?;
+    Ok(())
+}
+
 async fn await_free(stage: &mut Stage, wait: Option<Duration>) -> Result<(u64, Wait)> {
     let wait = wait.map(|wait| wait.as_millis());
     let command = json!({ "do": "await_free", "name": "a", "wait_ms": wait });

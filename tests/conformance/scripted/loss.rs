@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use lockkeeper_api::pb::{self, LostReason, session_response::Response};
+use lockkeeper_api::pb::{
+    self, Grant, LockMode, LostReason, session_request::Request, session_response::Response,
+};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
+use tonic::Code;
 
 use crate::{
     messages::{LEASE, TOKEN, TOLERANCE, proto},
     stage::Stage,
+    stream::Stream,
 };
 
 pub(super) async fn a_loss_is_seen_at_once(stage: &mut Stage) -> Result<()> {
@@ -126,4 +130,91 @@ pub(super) async fn one_of_several_locks_is_lost(stage: &mut Stage) -> Result<()
     sleep(TOLERANCE).await;
     ensure!(stage.driver.losses("g") == 1, "reported again");
     Ok(())
+}
+
+/// They are one grant, which is renewed, named and lost once, and released in the modes of both.
+pub(super) async fn an_exclusive_hold_and_a_fair_one_are_one_grant(
+    stage: &mut Stage,
+) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    for (guard, mode) in [("g", "exclusive"), ("h", "fair")] {
+        let command = json!({
+            "do": "acquire", "name": "a", "guard": guard, "mode": mode, "owner": "me",
+        });
+        let (id, op_id, request) = stage.acquiring(&mut stream, command).await?;
+        stream.grant(op_id, &request, TOKEN);
+        stage.driver.ok(id).await?;
+    }
+    stream.break_off();
+    let (mut stream, resume) = stage.resumed(1).await?;
+    let named = &resume.grants;
+    ensure!(named.len() == 1, "one named grant expected: {named:?}");
+    let lost = Grant {
+        mode: LockMode::Exclusive.into(),
+        ..named[0].clone()
+    };
+    stream.lost(&lost, LostReason::ForceReleased, "");
+    for guard in ["g", "h"] {
+        stage.driver.lost(guard).await?;
+    }
+    for (guard, mode) in [("g", LockMode::Exclusive), ("h", LockMode::Fair)] {
+        let release = json!({ "do": "release", "guard": guard });
+        let id = stage.driver.send(release).await?;
+        stage.driver.fails(id, "lost").await?;
+        let (op_id, release) = stream.expect_release().await?;
+        let is_exclusive = release.mode() == LockMode::Unspecified && mode == LockMode::Exclusive;
+        ensure!(release.mode() == mode || is_exclusive, "{release:?}");
+        stream.released(op_id);
+    }
+    Ok(())
+}
+
+/// The id of the command that a handler runs.
+const ANEW: u64 = 1000;
+
+/// Holds a lock whose loss is handled by acquiring it anew.
+async fn acquiring_anew(stage: &mut Stage, stream: &mut Stream) -> Result<Grant> {
+    let handler = json!({ "id": ANEW, "do": "acquire", "name": "a", "guard": "h" });
+    let command = json!({ "do": "acquire", "name": "a", "guard": "g", "on_lost": handler });
+    let (id, op_id, request) = stage.acquiring(stream, command).await?;
+    let grant = stream.grant(op_id, &request, TOKEN);
+    stage.driver.ok(id).await?;
+    Ok(grant)
+}
+
+/// Grants what the handler asks for. What was lost may be released before.
+async fn granted_anew(stage: &mut Stage, stream: &mut Stream) -> Result<()> {
+    loop {
+        let frame = stream.next("the acquire of the handler").await?;
+        if let Request::Acquire(request) = frame.request {
+            stream.grant(frame.op_id, &request, TOKEN + 1);
+            break;
+        }
+    }
+    stage.driver.ok(ANEW).await?;
+    Ok(())
+}
+
+pub(super) async fn a_handler_can_acquire_anew(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let grant = acquiring_anew(stage, &mut stream).await?;
+    stream.lost(&grant, LostReason::ForceReleased, "");
+    granted_anew(stage, &mut stream).await
+}
+
+/// The session has ended by the time that a handler learns of it, so the acquire opens another.
+pub(super) async fn a_handler_can_acquire_anew_when_the_session_has_ended(
+    stage: &mut Stage,
+) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    acquiring_anew(stage, &mut stream).await?;
+    stream.break_off();
+    for coordinator in [1, 0] {
+        let (next, _) = stage.resuming(coordinator).await?;
+        next.refuse(Code::NotFound, "SESSION_NOT_FOUND");
+    }
+    let mut stream = stage.accept_any().await?;
+    stream.expect_open().await?;
+    stream.opened();
+    granted_anew(stage, &mut stream).await
 }

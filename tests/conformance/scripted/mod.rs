@@ -46,7 +46,9 @@ scenarios! {
         the_options_of_an_acquire_are_sent, a_try_that_fails_is_not_granted,
         several_locks_are_one_guard, several_locks_that_are_busy_are_not_granted,
         permits_are_acquired_and_released, a_latch_opens, a_latch_that_stays_closed,
-        two_hundred_acquires_at_once;
+        two_hundred_acquires_at_once,
+        an_operation_above_the_limit_is_not_sent,
+        an_operation_that_ended_the_stream_does_not_end_the_next;
     retries: an_unavailable_store_is_tried_again, an_unknown_outcome_is_tried_again,
         a_draining_coordinator_is_tried_again, patience_ends_with_the_lease,
         an_invalid_request_is_not_tried_again, an_undone_grant_is_not_tried_again,
@@ -61,7 +63,8 @@ scenarios! {
     loss: a_loss_is_seen_at_once, a_loss_has_its_reason, a_lost_lock_cannot_be_released,
         the_loss_of_an_older_grant_is_ignored, the_loss_of_another_lock_is_ignored,
         a_loss_during_the_release_is_not_reported, at_risk_is_not_a_loss, a_loss_is_reported_once,
-        one_of_several_locks_is_lost;
+        one_of_several_locks_is_lost, an_exclusive_hold_and_a_fair_one_are_one_grant,
+        a_handler_can_acquire_anew, a_handler_can_acquire_anew_when_the_session_has_ended;
     resume: what_is_held_is_named, validity_counts_from_the_resume, what_is_not_confirmed_is_lost,
         an_acquire_is_sent_again, an_acquire_that_was_released_since_gets_a_new_id,
         a_release_is_sent_again, permits_are_acquired_anew, a_half_held_set_of_locks_is_released,
@@ -70,7 +73,8 @@ scenarios! {
         attempts_are_spread, a_silent_stream_is_left, silence_is_broken_by_pings,
         a_coordinator_that_goes_away_is_left, the_last_answers_of_one_that_goes_away_count,
         what_is_asked_meanwhile_is_sent_later, a_slow_resume_is_left,
-        no_session_is_opened_silently, a_lock_of_another_guard_is_not_released;
+        no_session_is_opened_silently, a_lock_of_another_guard_is_not_released,
+        pauses_grow_while_streams_carry_nothing;
     ending: a_cancel_is_sent, a_grant_after_a_cancel_is_released, a_cancel_before_sending,
         close_ends_the_stream, close_without_an_answer_ends_too, close_ends_the_waits,
         an_idle_stream_is_not_closed, a_guard_is_released_once, the_end_of_input_closes,
@@ -86,6 +90,7 @@ scenarios! {
         a_cancelled_observer_ends_its_call, a_watch_is_told_everything_in_order,
         a_watch_that_goes_on_tells_a_gap, a_wait_ends_when_the_lock_is_free,
         a_wait_goes_on_with_what_is_left, a_wait_that_is_over_says_so,
-        a_cancelled_wait_ends_its_call;
+        a_cancelled_wait_ends_its_call, a_watch_that_its_peer_ends_goes_on,
+        an_observer_whose_peer_ends_goes_on, a_wait_that_its_peer_ends_goes_on;
     hand_over: a_claim_is_a_guard, a_claim_that_is_refused_is_not_repeated, the_giver_is_told;
 }

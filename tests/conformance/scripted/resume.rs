@@ -11,6 +11,7 @@ use tonic::Code;
 use crate::{
     messages::{LEASE, PING_INTERVAL, TOKEN, TOLERANCE},
     stage::Stage,
+    stream::Stream,
 };
 
 fn expect_one(named: &[pb::Grant]) -> Result<()> {
@@ -266,6 +267,44 @@ pub(super) async fn attempts_are_spread(stage: &mut Stage) -> Result<()> {
         pauses.push(pause);
     }
     bail!("no jitter: {pauses:?}")
+}
+
+/// As if one of its operations ended each stream: a stream alone is no progress.
+pub(super) async fn pauses_grow_while_streams_carry_nothing(stage: &mut Stage) -> Result<()> {
+    const ROUNDS: u32 = 5;
+    let mut stream = stage.connect().await?;
+    for round in 0..=ROUNDS {
+        let pause;
+        (stream, pause) = broken_off(stage, stream, usize::from(round % 2 == 0)).await?;
+        // The first pause is at most 50 ms, and the next ones are as after failed attempts.
+        let whole = (Duration::from_millis(25) * 2_u32.pow(round)).min(LEASE / 6);
+        let least = if round == 0 {
+            Duration::ZERO
+        } else {
+            whole / 2
+        };
+        ensure!(
+            pause >= least,
+            "{pause:?} instead of {whole:?} in round {round}"
+        );
+    }
+    stage.lock(&mut stream, "a", "g").await?;
+    let (_, pause) = broken_off(stage, stream, 1).await?;
+    ensure!(pause < LEASE / 12, "{pause:?} after an answer");
+    Ok(())
+}
+
+/// Ends a stream, and returns the next one, open, and how long it took to come.
+async fn broken_off(
+    stage: &mut Stage,
+    stream: Stream,
+    coordinator: usize,
+) -> Result<(Stream, Duration)> {
+    let broken_at = Instant::now();
+    stream.break_off();
+    let (next, _) = stage.resumed(coordinator).await?;
+    let pause = next.accepted_at - broken_at;
+    Ok((next, pause))
 }
 
 /// Refuses an attempt at each of the coordinators. Returns when the first one came, and when the

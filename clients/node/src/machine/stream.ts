@@ -68,6 +68,10 @@ export class StreamState {
   #state: State = { name: "new" };
   /** Whether the session was open once. */
   #isSession = false;
+  /** When the last stream was opened. */
+  #openedAt = 0;
+  /** Streams that have ended since the last progress: an answer, or a stream that lasted. */
+  #fruitless = 0;
   /** Why the last attempt failed, or the stream broke. */
   #fault: UnreachableError | undefined;
 
@@ -182,6 +186,7 @@ export class StreamState {
     this.#state = { name: "up", lastFrameAt: now, isCloseSent: false };
     this.rhythm = rhythm;
     this.#isSession = true;
+    this.#openedAt = now;
     this.resumeDeadline = undefined;
     return sentAt;
   }
@@ -192,6 +197,11 @@ export class StreamState {
       this.#state.lastFrameAt = now;
       delete this.#state.pingedAt;
     }
+  }
+
+  /** An operation was answered. */
+  progressed(): void {
+    this.#fruitless = 0;
   }
 
   /** A ping was sent. */
@@ -220,12 +230,16 @@ export class StreamState {
     return this.#state.name === "up" && this.#state.leaveAt !== undefined;
   }
 
-  /** The open stream has ended: the next endpoint is tried after a pause that spreads clients. */
+  /** The open stream has ended: the next endpoint is tried after a pause that spreads clients, and
+   *  grows if streams end again and again without progress. */
   broke(now: number, why: LockkeeperError | string): void {
     this.#failed(why);
     this.resumeDeadline ??= now + this.rhythm.lease;
     this.endpoint += 1;
-    const retryAt = now + FIRST_PAUSE * this.random();
+    this.#fruitless = now >= this.#openedAt + BACKOFF_MAX ? 1 : this.#fruitless + 1;
+    const first = FIRST_PAUSE * this.random();
+    const next = Math.min(this.#backoff(this.#fruitless - 1), this.rhythm.lease / 6);
+    const retryAt = now + (this.#fruitless === 1 ? first : next);
     this.#state = { name: "down", retryAt, failures: NO_FAILURES };
   }
 
@@ -248,10 +262,14 @@ export class StreamState {
     this.endpoint += 1;
     const round = Math.floor(failures.count / endpoints);
     const isRoundOver = failures.count % endpoints === 0;
-    const pause = Math.min(BACKOFF_MIN * 2 ** (round - 1), BACKOFF_MAX);
-    const retryAt = now + (isRoundOver ? pause * (0.5 + this.random() / 2) : 0);
+    const retryAt = now + (isRoundOver ? this.#backoff(round) : 0);
     this.#state = { name: "down", retryAt, failures };
     return false;
+  }
+
+  #backoff(round: number): number {
+    const pause = Math.min(BACKOFF_MIN * 2 ** (round - 1), BACKOFF_MAX);
+    return pause * (0.5 + this.random() / 2);
   }
 
   /** The session is over. */

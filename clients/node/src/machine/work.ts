@@ -209,7 +209,10 @@ export class Work {
       if (!it.isAbandoned) {
         this.push({ type: "waiting", waiting });
       }
-    } else if (response.$case === "failed") {
+      return;
+    }
+    this.stream.progressed();
+    if (response.$case === "failed") {
       this.#onFailed(it, refusedBy(response.value), now);
     } else {
       this.#operations.take(opId);

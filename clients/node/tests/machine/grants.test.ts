@@ -10,7 +10,7 @@ import type { Effect } from "../../src/machine/events.js";
 import { renewalOf } from "../../src/machine/holding.js";
 import { toDuration } from "../../src/machine/messages.js";
 import type { Response } from "../../src/machine/messages.js";
-import { LockMode, LostReason } from "../../src/proto/lockkeeper/v1/types.js";
+import { LostReason } from "../../src/proto/lockkeeper/v1/types.js";
 import type { Grant } from "../../src/proto/lockkeeper/v1/types.js";
 import {
   allRequest,
@@ -325,18 +325,6 @@ describe("a loss", () => {
     const bench = Bench.up();
     const guards = [bench.held("a"), bench.held("a", { holdCount: 2 })];
     const effects = bench.frame(lost(LostReason.EXPIRED));
-    assert.deepEqual(only(effects, "lost").map((it) => it.guard), guards);
-  });
-
-  test("of a lock that one owner acquired as exclusive and as fair reaches both guards", () => {
-    const bench = Bench.up();
-    const guards = [
-      bench.held("a"),
-      bench.held("a", { holdCount: 2, mode: LockMode.FAIR }, { mode: "fair" }),
-    ];
-    const release = sent(bench.step({ type: "release", guard: bench.held("a") }), "release");
-    assert.equal(release.mode, LockMode.EXCLUSIVE);
-    const effects = bench.frame(lost(LostReason.FORCE_RELEASED));
     assert.deepEqual(only(effects, "lost").map((it) => it.guard), guards);
   });
 

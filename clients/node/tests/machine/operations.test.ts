@@ -3,12 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import {
-  MisconfiguredError,
-  NotGrantedError,
-  RefusedError,
-  UnreachableError,
-} from "../../src/errors.js";
+import { NotGrantedError, RefusedError, UnreachableError } from "../../src/errors.js";
 import { toDuration } from "../../src/machine/messages.js";
 import type { Request, Response } from "../../src/machine/messages.js";
 import { lockRequest } from "../../src/requests.js";
@@ -195,37 +190,6 @@ describe("NOT_OWNER", () => {
   test("for another acquire is a refusal", () => {
     const bench = Bench.up();
     one(bench.frame(failed(9, "NOT_OWNER"), bench.lock()), "failed");
-  });
-});
-
-describe("a request that is too large", () => {
-  const names = Array.from({ length: 2_200 }, (_, i) => String(i).padStart(500, "x"));
-
-  test("fails when it is made, and is not sent", () => {
-    for (const bench of [Bench.up(), new Bench()]) {
-      const { error } = one(bench.start(allRequest(names)).sent, "failed");
-      assert.ok(error instanceof MisconfiguredError);
-      const line = /^request: acquireAll has 11\d{5} bytes, the limit is 1048576$/;
-      assert.match(error.message, line);
-      assert.deepEqual(kinds(bench.effects), []);
-    }
-  });
-
-  test("for this coordinator fails when that ends the stream, and is not sent again", () => {
-    const bench = Bench.up();
-    const small = bench.lock("b");
-    const { opId } = bench.start(allRequest(names.slice(0, 100)));
-    const reason = "MESSAGE_TOO_LARGE";
-    const metadata = { bytes: "50000", bytes_max: "40000" };
-    const refused = new RefusedError({ code: 11, message: "no", reason, metadata });
-    const { opId: failedOp, error } = one(bench.ends(refused), "failed");
-    assert.equal(failedOp, opId);
-    assert.match(error.message, /^request: acquireAll has 5\d{4} bytes, the limit is 40000$/);
-    bench.run(50);
-    const effects = bench.opened();
-    assert.equal(sent(effects, "acquire").opId, BigInt(small));
-    assert.deepEqual(kinds(effects), ["acquire"]);
-    one(bench.start(allRequest(names.slice(0, 100))).sent, "failed");
   });
 });
 

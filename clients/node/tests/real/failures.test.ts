@@ -181,22 +181,6 @@ describe("the end of a session", () => {
     assert.equal(client.state, "connected");
   });
 
-  test("is over for a listener of a loss, which can acquire anew", async (t) => {
-    const first = await Coordinator.start(t);
-    const client = clientOf(t, first.url);
-    const lock = await client.lock("a");
-    let next: Promise<unknown> | undefined;
-    lock.signal.addEventListener("abort", () => {
-      next = Promise.all([client.lock("a"), client.describe("a")]);
-    });
-    await first.end("SIGKILL");
-    // It does not know the session.
-    await Coordinator.start(t, { listen: first.address });
-    await eventually("the listener was called", () => next !== undefined);
-    await next;
-    assert.equal(client.state, "connected");
-  });
-
   test("by close releases everything, and fails what waits", async (t) => {
     const coordinator = await Coordinator.start(t);
     const client = clientOf(t, coordinator.url);

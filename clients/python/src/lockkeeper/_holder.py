@@ -225,13 +225,10 @@ class HolderBase(Generic[ClientT, FlagT]):
             raise RuntimeError(f"{self.name}: {why}")
         blocking = self._defaults.blocking if blocking is None else blocking
         timeout = self._defaults.timeout if timeout is None else timeout
-        until = None
-        if not blocking:
-            kind, request = self._target.to_try(self._options)
-        else:
-            kind, request = self._target.to_wait(self._options)
-            if timeout is not None:
-                until = _clock.now() + seconds_of(timeout, "timeout")
+        target = self._target.to_wait if blocking else self._target.to_try
+        kind, request = target(self._options)
+        # Of a try, it limits how long the answer may take while there is no stream.
+        until = None if timeout is None else _clock.now() + seconds_of(timeout, "timeout")
         callbacks = self._defaults.on_lost, self._defaults.on_yield
         return Acquisition(kind, request, until, self._options.patience, *callbacks)
 

@@ -362,6 +362,8 @@ def test_the_limit_holds_while_no_coordinator_answers(serve):
     with ended_by_the_limit(coordinator.address):
         client.lock("a").acquire(timeout=0.3)
     with ended_by_the_limit(coordinator.address):
+        client.lock("a").acquire(blocking=False, timeout=0.3)
+    with ended_by_the_limit(coordinator.address):
         client.latch("b").wait(timeout=0.3)
     with pytest.raises(lockkeeper.SessionEnded):
         client.close()
@@ -402,6 +404,7 @@ lock.acquire()
 child = os.fork()
 if child == 0:
     uses = [lock.release, lock.offer, client.lock("b").acquire, lambda: client.describe("a")]
+    uses += [lock.acquire]
     uses += [lock.owned, lambda: lock.valid_for, lambda: lock.lost, lambda: lock.loss]
     uses += [lambda: lock.yield_request, lambda: lock.fencing_token, client.close]
     for use in uses:

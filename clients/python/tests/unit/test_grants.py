@@ -556,13 +556,3 @@ def test_an_owner_that_acquires_twice_shares_the_grant_until_both_are_released()
     world.sent("renew")
     world.receive(lost=lost(grant()))
     assert world.one(ev.Lost).guard == second
-
-
-def test_a_fair_hold_and_an_exclusive_one_of_an_owner_are_one_grant():
-    world = World().quiet()
-    first = world.hold()
-    second = world.hold(mode=types_pb2.LOCK_MODE_FAIR)
-    world.receive(lost=lost(grant()))
-    assert {it.guard for it in world.take(ev.Lost)} == {first, second}
-    world.release(second)
-    assert world.sent("release").release.mode == types_pb2.LOCK_MODE_FAIR

@@ -3,7 +3,7 @@
 import pytest
 from world import LEASE, World, failure, grant, permits
 
-from lockkeeper import Misconfigured, NotGranted, Refused, Unreachable
+from lockkeeper import NotGranted, Refused, Unreachable
 from lockkeeper._machine import events as ev
 from lockkeeper.v1 import latch_pb2, lock_pb2, semaphore_pb2, types_pb2
 
@@ -452,31 +452,3 @@ def test_several_locks_held_entirely_or_not_at_all_keep_their_id(held):
     world.breaks(GONE)
     world.resumed(grants=[grant(name, token=0) for name in held])
     assert world.sent("acquire_all").acquire_all.request_id == first
-
-
-# --- what no coordinator takes
-
-
-def test_a_request_that_is_too_large_is_not_sent():
-    world = World().open()
-    call = world.call("acquire_all", locks(*["n" * 512] * 2100))
-    failed = world.one(ev.Failed)
-    assert failed.op_id == call
-    assert isinstance(failed.error, Misconfigured)
-    assert str(failed.error).startswith("request: acquire_all has ")
-    assert str(failed.error).endswith("the limit is 1048576")
-    assert world.frames() == []
-    world.call("acquire_all", locks(*["n" * 512] * 2000))
-    world.sent("acquire_all")
-
-
-def test_a_request_that_ended_the_stream_does_not_end_the_next_one():
-    world = World().open()
-    large, small = world.acquire("n" * 2000), world.acquire("a")
-    world.frames()
-    world.breaks(Refused.of(failure("MESSAGE_TOO_LARGE", 11, bytes_max="2000")))
-    failed = world.one(ev.Failed)
-    assert failed.op_id == large
-    assert str(failed.error).endswith("the limit is 2000")
-    world.resumed()
-    assert world.sent("acquire").op_id == small

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{
-    self, Grant, LockMode, LostReason, session_request::Request, session_response::Response,
-};
+use lockkeeper_api::pb::{self, Grant, LostReason, session_response::Response};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -240,32 +238,6 @@ fn what_is_lost_without_a_grace_period_is_valid_no_more() {
         assert_eq!(story.lost(), [held.guard]);
         assert_eq!(held.valid_for(&story), Duration::ZERO);
     }
-}
-
-/// The coordinator counts their holds together.
-#[test]
-fn a_fair_hold_and_an_exclusive_one_of_an_owner_are_one_grant() {
-    let mut story = Story::open();
-    let held = story.lock("a", "me");
-    let op_id = story.start(acquire("a", "me"));
-    let fair = Grant {
-        mode: LockMode::Fair.into(),
-        hold_count: 2,
-        ..grant("a", "me")
-    };
-    story.receive(op_id, Response::Granted(fair));
-    story.sent();
-    let again = story.held(op_id);
-    let notice = pb::GrantLost {
-        grant: Some(grant("a", "me")),
-        reason: LostReason::TakenOver.into(),
-        ..pb::GrantLost::default()
-    };
-    story.receive(0, Response::Lost(notice));
-    assert_eq!(story.lost(), [held.guard, again.guard]);
-    story.release(again.guard);
-    let (_, released) = story.sent_one();
-    assert!(matches!(released, Request::Release(it) if it.mode() == LockMode::Fair));
 }
 
 #[test]

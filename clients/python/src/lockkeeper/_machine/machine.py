@@ -127,7 +127,7 @@ class Machine:
         if now >= self._close_deadline:
             self._end("it was closed, and no coordinator has confirmed that", is_late=True)
         elif now >= self._resume_deadline:
-            self._end("no coordinator was reachable for as long as the lease")
+            self._end(f"no coordinator was reachable for as long as the lease; {self._fault}")
         else:
             self._check_stream(now)
 

@@ -32,7 +32,8 @@ class Holder(HolderBase["Client", threading.Event]):
 
         Args:
             blocking: Whether to wait. By default as the object was made.
-            timeout: How long to wait, in seconds. By default as the object was made.
+            timeout: How long to wait, in seconds; with `blocking=False`, for a coordinator only. By
+                default as the object was made.
 
         Raises:
             Unreachable: No coordinator answered.
@@ -52,8 +53,8 @@ class Holder(HolderBase["Client", threading.Event]):
         return True
 
     def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> Held:
-        acquisition = self._acquisition(blocking, timeout)
-        held = self._client._session().acquire(acquisition, self._waits)
+        session = self._client._session()
+        held = session.acquire(self._acquisition(blocking, timeout), self._waits)
         self._add(held)
         return held
 

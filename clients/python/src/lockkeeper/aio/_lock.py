@@ -38,7 +38,8 @@ class Holder(HolderBase["Client", asyncio.Event]):
 
         Args:
             blocking: Whether to wait. By default as the object was made.
-            timeout: How long to wait, in seconds. By default as the object was made.
+            timeout: How long to wait, in seconds; with `blocking=False`, for a coordinator only. By
+                default as the object was made.
 
         Raises:
             Unreachable: No coordinator answered.
@@ -57,8 +58,8 @@ class Holder(HolderBase["Client", asyncio.Event]):
         return True
 
     async def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> Held:
-        acquisition = self._acquisition(blocking, timeout)
-        held = await self._client._session().acquire(acquisition)
+        session = self._client._session()
+        held = await session.acquire(self._acquisition(blocking, timeout))
         self._add(held)
         return held
 

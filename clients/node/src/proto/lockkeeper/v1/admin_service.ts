@@ -123,15 +123,16 @@ export const LockAdminServiceService = {
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
-   * Success: the holders have lost the lock, and the store can grant it to other callers: from now
-   * on or, with `grace_period`, once the holders have released their lost grants, at the latest at
-   * the end of that period. The previous holder may still be working. A holder with a session on
-   * this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
-   * another coordinator receives it at the next renewal of the grant, which for a watched grant is
-   * within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
-   * its lease is over. A holder without a session receives no notice; its Release and Renew return
-   * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
-   * token at once, and the next grant has a larger one.
+   * Success: the holders have lost the lock, and the store can grant it to other callers:
+   * from now on or, with `grace_period`, once the holders have released their lost grants,
+   * at the latest at the end of that period. The previous holder may still be working. A
+   * holder with a session receives `lost` with FORCE_RELEASED and the reason at once. If
+   * the message to another coordinator is missed, the session receives it at the next
+   * renewal of the grant, which for a watched grant is within a third of its lease; a grant
+   * there that is not watched can instead end as EXPIRED when its lease is over. A holder
+   * without a session receives no notice; its Release and Renew return NOT_OWNER. Only the
+   * fencing token protects the resource until then: CheckToken rejects the old token at
+   * once, and the next grant has a larger one.
    * A retry releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
@@ -259,15 +260,16 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
-   * Success: the holders have lost the lock, and the store can grant it to other callers: from now
-   * on or, with `grace_period`, once the holders have released their lost grants, at the latest at
-   * the end of that period. The previous holder may still be working. A holder with a session on
-   * this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
-   * another coordinator receives it at the next renewal of the grant, which for a watched grant is
-   * within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
-   * its lease is over. A holder without a session receives no notice; its Release and Renew return
-   * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
-   * token at once, and the next grant has a larger one.
+   * Success: the holders have lost the lock, and the store can grant it to other callers:
+   * from now on or, with `grace_period`, once the holders have released their lost grants,
+   * at the latest at the end of that period. The previous holder may still be working. A
+   * holder with a session receives `lost` with FORCE_RELEASED and the reason at once. If
+   * the message to another coordinator is missed, the session receives it at the next
+   * renewal of the grant, which for a watched grant is within a third of its lease; a grant
+   * there that is not watched can instead end as EXPIRED when its lease is over. A holder
+   * without a session receives no notice; its Release and Renew return NOT_OWNER. Only the
+   * fencing token protects the resource until then: CheckToken rejects the old token at
+   * once, and the next grant has a larger one.
    * A retry releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
@@ -418,15 +420,16 @@ export interface LockAdminServiceClient extends Client {
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
-   * Success: the holders have lost the lock, and the store can grant it to other callers: from now
-   * on or, with `grace_period`, once the holders have released their lost grants, at the latest at
-   * the end of that period. The previous holder may still be working. A holder with a session on
-   * this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
-   * another coordinator receives it at the next renewal of the grant, which for a watched grant is
-   * within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
-   * its lease is over. A holder without a session receives no notice; its Release and Renew return
-   * NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
-   * token at once, and the next grant has a larger one.
+   * Success: the holders have lost the lock, and the store can grant it to other callers:
+   * from now on or, with `grace_period`, once the holders have released their lost grants,
+   * at the latest at the end of that period. The previous holder may still be working. A
+   * holder with a session receives `lost` with FORCE_RELEASED and the reason at once. If
+   * the message to another coordinator is missed, the session receives it at the next
+   * renewal of the grant, which for a watched grant is within a third of its lease; a grant
+   * there that is not watched can instead end as EXPIRED when its lease is over. A holder
+   * without a session receives no notice; its Release and Renew return NOT_OWNER. Only the
+   * fencing token protects the resource until then: CheckToken rejects the old token at
+   * once, and the next grant has a larger one.
    * A retry releases the lock from its holder at that time, and starts a new grace period.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another

@@ -84,7 +84,7 @@ export const protobufFileName = "lockkeeper/v1/lock_service.proto";
  * FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
  * key belongs to another program.
  * UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
- * notes, hold_at_least or lock_delay.
+ * elections, tickets, notes, hold_at_least or lock_delay.
  * INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
  */
 export type LockServiceService = typeof LockServiceService;
@@ -99,8 +99,11 @@ export const LockServiceService = {
    *
    * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
    * does not arrive within 10 s, or if the client shows no life later; ABORTED /
-   * SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
-   * answer by then gets none.
+   * SESSION_SUPERSEDED if another stream resumes the session; ABORTED / SESSION_ENDED if an
+   * operator ends it; OUT_OF_RANGE / MESSAGE_TOO_LARGE after a frame above
+   * `limits.message_bytes_max`; UNAVAILABLE / DRAINING or CONNECTION_AGE_MAX when the
+   * coordinator shuts down or the connection is too old. An operation that has no answer by
+   * then gets none.
    */
   session: {
     path: "/lockkeeper.v1.LockService/Session" as const,
@@ -357,8 +360,8 @@ export const LockServiceService = {
    * A retry is another request: the holder receives a notice for each.
    *
    * Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
-   * requests.
+   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / YIELDS_MAX if this coordinator has 1,000 open
+   * requests, or 250 of this identity.
    */
   requestYield: {
     path: "/lockkeeper.v1.LockService/RequestYield" as const,
@@ -423,8 +426,11 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    *
    * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
    * does not arrive within 10 s, or if the client shows no life later; ABORTED /
-   * SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
-   * answer by then gets none.
+   * SESSION_SUPERSEDED if another stream resumes the session; ABORTED / SESSION_ENDED if an
+   * operator ends it; OUT_OF_RANGE / MESSAGE_TOO_LARGE after a frame above
+   * `limits.message_bytes_max`; UNAVAILABLE / DRAINING or CONNECTION_AGE_MAX when the
+   * coordinator shuts down or the connection is too old. An operation that has no answer by
+   * then gets none.
    */
   session: handleBidiStreamingCall<SessionRequest, SessionResponse>;
   /**
@@ -576,8 +582,8 @@ export interface LockServiceServer extends UntypedServiceImplementation {
    * A retry is another request: the holder receives a notice for each.
    *
    * Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
-   * requests.
+   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / YIELDS_MAX if this coordinator has 1,000 open
+   * requests, or 250 of this identity.
    */
   requestYield: handleUnaryCall<RequestYieldRequest, RequestYieldResponse>;
   /**
@@ -617,8 +623,11 @@ export interface LockServiceClient extends Client {
    *
    * Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
    * does not arrive within 10 s, or if the client shows no life later; ABORTED /
-   * SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
-   * answer by then gets none.
+   * SESSION_SUPERSEDED if another stream resumes the session; ABORTED / SESSION_ENDED if an
+   * operator ends it; OUT_OF_RANGE / MESSAGE_TOO_LARGE after a frame above
+   * `limits.message_bytes_max`; UNAVAILABLE / DRAINING or CONNECTION_AGE_MAX when the
+   * coordinator shuts down or the connection is too old. An operation that has no answer by
+   * then gets none.
    */
   session(): ClientDuplexStream<SessionRequest, SessionResponse>;
   session(options: Partial<CallOptions>): ClientDuplexStream<SessionRequest, SessionResponse>;
@@ -904,8 +913,8 @@ export interface LockServiceClient extends Client {
    * A retry is another request: the holder receives a notice for each.
    *
    * Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
-   * requests.
+   * INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / YIELDS_MAX if this coordinator has 1,000 open
+   * requests, or 250 of this identity.
    */
   requestYield(
     request: RequestYieldRequest,

@@ -181,7 +181,7 @@ public final class Lockkeeper implements AutoCloseable {
      * Acquires a lock if it is free. Fails as {@link #acquire(String, AcquireOptions)} does.
      *
      * @param name the name
-     * @param options how to acquire; the wait limit has no meaning
+     * @param options how to acquire; the wait limit holds while no coordinator answers
      * @return the lock, or nothing if it has another holder
      * @throws InterruptedException if the thread is interrupted; the lock is not held then
      */
@@ -194,7 +194,7 @@ public final class Lockkeeper implements AutoCloseable {
      * Acquires a lock if it is free, without blocking.
      *
      * @param name the name
-     * @param options how to acquire; the wait limit has no meaning
+     * @param options how to acquire; the wait limit holds while no coordinator answers
      * @return completes as {@link #tryAcquire(String, AcquireOptions)} returns or throws
      */
     public CompletableFuture<Optional<Grant>> tryAcquireAsync(
@@ -264,7 +264,7 @@ public final class Lockkeeper implements AutoCloseable {
      * Acquires several locks if all of them are free, otherwise none.
      *
      * @param names the names
-     * @param options how to acquire; the wait limit has no meaning
+     * @param options how to acquire; the wait limit holds while no coordinator answers
      * @return the locks, or nothing if one of them has another holder
      * @throws InterruptedException if the thread is interrupted; no lock is held then
      */

@@ -94,6 +94,7 @@ final class Answers {
         if (operation == null || !operation.isSent()) {
             return;
         }
+        stream.onProgress();
         operations.take(op);
         long sentAt = operation.sentAt();
         renewed(answer).forEach(it -> grants.renewed(it, sentAt, now));
@@ -129,6 +130,7 @@ final class Answers {
         if (known == null || !known.isSent()) {
             return;
         }
+        stream.onProgress();
         if (known.isAwaited() && machine.isClosing()) {
             operations.take(op);
             outbox.add(new Effect.Failed(op, machine.closed()));

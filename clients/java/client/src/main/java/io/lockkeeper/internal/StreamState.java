@@ -60,6 +60,11 @@ final class StreamState {
     private int failed;
     private int refused;
 
+    /** When the last stream opened, and how many have ended since the last progress. */
+    private long openedAt;
+
+    private int fruitless;
+
     private long resumeDeadline = NEVER;
 
     /** Why the last attempt failed, or the stream broke; null if neither has happened. */
@@ -228,10 +233,16 @@ final class StreamState {
         pingInterval = interval(opened.hasPingInterval(), opened.getPingInterval());
         renewInterval = interval(opened.hasRenewInterval(), opened.getRenewInterval());
         onFrame(now);
+        openedAt = now;
         leaveAt = NEVER;
         failed = 0;
         refused = 0;
         resumeDeadline = NEVER;
+    }
+
+    /** An operation was answered. */
+    void onProgress() {
+        fruitless = 0;
     }
 
     /** The coordinator replaces the token from time to time. */
@@ -244,13 +255,20 @@ final class StreamState {
         return isSet && nanos > 0 ? nanos : NEVER;
     }
 
-    /** The stream broke: the session is resumed at the next endpoint. */
+    /**
+     * The stream broke: the session is resumed at the next endpoint. The pause grows if streams end
+     * again and again without progress, which is an answer, or a stream that lasted.
+     */
     void onBroken(long now, String cause) {
         phase = Phase.DOWN;
         fault = unreachable(cause);
         endpoint++;
         isCloseSent = false;
-        retryAt = now + (long) (FIRST_PAUSE_MAX * random.getAsDouble());
+        fruitless = now >= openedAt + BACKOFF_MAX ? 1 : fruitless + 1;
+        retryAt =
+                fruitless == 1
+                        ? now + (long) (FIRST_PAUSE_MAX * random.getAsDouble())
+                        : now + Math.min(backoff(fruitless - 1), lease / 6);
         if (resumeDeadline == NEVER) {
             resumeDeadline = after(now, lease);
         }
@@ -268,13 +286,12 @@ final class StreamState {
             retryAt = now;
             return !failure.isFinal() && failed < endpoints.size();
         }
-        retryAt = now + (failed % endpoints.size() == 0 ? backoff() : 0);
+        retryAt = now + (failed % endpoints.size() == 0 ? backoff(failed / endpoints.size()) : 0);
         return refused < endpoints.size();
     }
 
-    private long backoff() {
-        int round = Math.min(failed / endpoints.size() - 1, 30);
-        long pause = Math.min(BACKOFF_MIN << round, BACKOFF_MAX);
+    private long backoff(int round) {
+        long pause = Math.min(BACKOFF_MIN << Math.min(round - 1, 30), BACKOFF_MAX);
         return (long) (pause * (0.5 + random.getAsDouble() / 2));
     }
 

@@ -15,7 +15,6 @@ import io.lockkeeper.v1.TryAcquireRequest;
 import io.lockkeeper.v1.TryAcquireResponse;
 import io.lockkeeper.v1.Waiting;
 import java.util.List;
-import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -24,7 +23,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 final class OperationsTest {
 
     private static final int UNAVAILABLE = 14;
-    private static final int OUT_OF_RANGE = 11;
 
     private static SessionResponse.Builder notGranted() {
         NotGrantedReason reason = NotGrantedReason.NOT_GRANTED_REASON_WAIT_TIMEOUT;
@@ -149,48 +147,6 @@ final class OperationsTest {
         bench.step(new Event.Abandon(op));
         bench.take();
         bench.frame(op, Bench.failed(Failure.FAILED_PRECONDITION, "NOT_OWNER"));
-        bench.none(Effect.Send.class);
-    }
-
-    /** A request of about this many bytes. */
-    private static SessionRequest.Builder large(int bytes) {
-        return Bench.acquireOf("x".repeat(bytes), "o");
-    }
-
-    private static String misconfigured(Bench bench) {
-        Failure failure = bench.one(Effect.Failed.class).failure();
-        return assertInstanceOf(Failure.Misconfigured.class, failure).message();
-    }
-
-    @Test
-    void aRequestThatIsTooLargeFailsAndIsNotSent() {
-        for (Bench bench : List.of(Bench.open(), new Bench())) {
-            bench.start(large(1_100_000), Timers.NEVER);
-            String message = misconfigured(bench);
-            assertTrue(message.startsWith("request: acquire has 11000"), message);
-            assertTrue(message.endsWith(" bytes, the limit is 1048576"), message);
-            bench.none(Effect.Send.class);
-        }
-    }
-
-    @Test
-    void aRequestThatIsTooLargeForThisCoordinatorIsNotSentAgain() {
-        Bench bench = Bench.open();
-        long small = bench.acquire("a");
-        long op = bench.start(large(50_000), Timers.NEVER);
-        bench.take();
-        Map<String, String> metadata = Map.of("bytes", "50000", "bytes_max", "40000");
-        Failure refused =
-                new Failure.Refused(OUT_OF_RANGE, "MESSAGE_TOO_LARGE", "no", metadata, null);
-        bench.step(new Event.StreamEnded(bench.stream, refused));
-        assertEquals(op, bench.one(Effect.Failed.class).op());
-        assertTrue(misconfigured(bench).endsWith(" bytes, the limit is 40000"));
-        bench.until(25);
-        bench.take();
-        bench.frame(0, Bench.opened());
-        assertEquals(small, bench.sent().getOpId());
-        bench.start(large(50_000), Timers.NEVER);
-        misconfigured(bench);
         bench.none(Effect.Send.class);
     }
 

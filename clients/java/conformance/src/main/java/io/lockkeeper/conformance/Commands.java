@@ -200,6 +200,8 @@ final class Commands {
         JsonObject described = describe(held);
         held.onLost(
                 loss -> {
+                    command.maybe("on_lost", JsonElement::getAsJsonObject)
+                            .ifPresent(driver::start);
                     JsonObject line = new JsonObject();
                     line.addProperty("event", "lost");
                     line.addProperty("guard", guard);

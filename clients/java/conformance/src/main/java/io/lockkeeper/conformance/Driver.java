@@ -56,7 +56,7 @@ public final class Driver {
     }
 
     /** Commands run concurrently: one that waits does not delay the next. */
-    private void start(JsonObject command) {
+    void start(JsonObject command) {
         long id = command.get("id").getAsLong();
         Thread thread = new Thread(() -> run(id, command), "command-" + id);
         thread.setDaemon(true);
