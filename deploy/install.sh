@@ -116,6 +116,8 @@ main() {
   [ -n "$libc" ] || libc=$(libc_here)
   name=lockkeeper-$version-$arch-linux-$libc
 
+  # What root installs is for all users, whatever its umask.
+  umask 022
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' HUP INT TERM

@@ -1,13 +1,15 @@
-"""The Helm chart, rendered with the values of `values/`, and the plain manifests: valid by Kubernetes' own schemas, with names that lead
-somewhere, and with settings that the real binary takes. Called by smoke.sh, which says where helm, the binary and promtool are."""
+"""The Helm chart, rendered with the values of `values/`, and the plain manifests: valid by
+Kubernetes' own schemas, with names that lead somewhere, and with settings that the real binary
+takes. Called by smoke.sh, which says where helm, the binary and promtool are."""
 
 import copy
+import functools
 import json
 import os
 import pathlib
 import shutil
-import subprocess
 import tempfile
+import tomllib
 
 import kubernetes_validate
 import yaml
@@ -26,10 +28,14 @@ FOREIGN_SECRETS = {
         "url": "rediss://:password@redis:6379/0",
         "secret": "0123456789abcdef0123456789abcdef",
     },
-    "lockkeeper-store-ca": {"ca.crt": "the authority", "tls.crt": "a certificate", "tls.key": "a key"},
+    "lockkeeper-store-ca": {
+        "ca.crt": "an authority",
+        "tls.crt": "a certificate",
+        "tls.key": "a key",
+    },
     "lockkeeper-tracing": {"OTEL_EXPORTER_OTLP_HEADERS": "a=b"},
     "lockkeeper-tokens": {"tokens": "billing 0123456789abcdef"},
-    "lockkeeper-tls": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "another certificate"},
+    "lockkeeper-tls": {"tls.crt": "a certificate", "tls.key": "a key", "ca.crt": "an authority"},
 }
 
 
@@ -64,7 +70,7 @@ def names_lead_somewhere(documents):
             assert selects(spread["labelSelector"]["matchLabels"], labels)
         account = pod.get("serviceAccountName", "default")
         assert account == "default" or ("ServiceAccount", account) in names, account
-        ports = {port["name"] for container in pod["containers"] for port in container.get("ports", [])}
+        ports = {port["name"] for it in pod["containers"] for port in it.get("ports", [])}
         coordinator = [it for it in containers(pod) if "lockkeeper" in it["image"]][0]
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"]:
             if "httpGet" in coordinator.get(probe, {}):
@@ -79,7 +85,8 @@ def names_lead_somewhere(documents):
                 assert selects(document["spec"][key]["matchLabels"], labels), document
         for policy in of_kind(documents, "NetworkPolicy"):
             for ingress in policy["spec"]["ingress"]:
-                assert ingress["from"] and all(port["port"] in ports for port in ingress["ports"]), ingress
+                assert ingress["from"], ingress
+                assert all(port["port"] in ports for port in ingress["ports"]), ingress
             for egress in policy["spec"].get("egress", []):
                 assert egress["ports"], egress
 
@@ -92,7 +99,8 @@ def monitors_lead_somewhere(documents):
         assert all(it["port"] in ports for it in monitor["spec"]["podMetricsEndpoints"])
     for monitor in of_kind(documents, "ServiceMonitor"):
         wanted = monitor["spec"]["selector"]["matchLabels"]
-        found = [it for it in of_kind(documents, "Service") if selects(wanted, it["metadata"]["labels"])]
+        services = of_kind(documents, "Service")
+        found = [it for it in services if selects(wanted, it["metadata"]["labels"])]
         assert len(found) == 1, found
         ports = {port["name"] for port in found[0]["spec"]["ports"]}
         assert all(endpoint["port"] in ports for endpoint in monitor["spec"]["endpoints"])
@@ -107,12 +115,20 @@ def is_restricted(documents):
         assert security["runAsNonRoot"] and security.get("runAsUser", 65532) > 0
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False
-        assert all(set(it) & {"configMap", "secret", "emptyDir"} for it in pod["volumes"]), pod["volumes"]
+        for volume in pod["volumes"]:
+            assert set(volume) & {"configMap", "secret", "emptyDir"}, volume
         for container in containers(pod):
             own = container["securityContext"]
-            assert own["allowPrivilegeEscalation"] is False and own["readOnlyRootFilesystem"] is True
+            assert own["allowPrivilegeEscalation"] is False
+            assert own["readOnlyRootFilesystem"] is True
             assert own["capabilities"] == {"drop": ["ALL"]}
             assert "memory" in container["resources"]["limits"]
+
+
+def is_drained_without_its_store(documents):
+    """No coordinator is ready then, and a node that is drained must not wait for that."""
+    for budget in of_kind(documents, "PodDisruptionBudget"):
+        assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow", budget
 
 
 def contents(documents):
@@ -120,8 +136,10 @@ def contents(documents):
     found = {("secret", name): data for name, data in FOREIGN_SECRETS.items()}
     for secret in of_kind(documents, "Secret"):
         # The binary refuses the placeholder that a file asks to replace.
-        replaced = {key: "0123456789abcdef" * 2 if value.startswith("replace this") else value
-                    for key, value in secret["stringData"].items()}
+        replaced = {
+            key: "0123456789abcdef" * 2 if value.startswith("replace this") else value
+            for key, value in secret["stringData"].items()
+        }
         found["secret", secret["metadata"]["name"]] = replaced
     for config in of_kind(documents, "ConfigMap"):
         found["configMap", config["metadata"]["name"]] = config["data"]
@@ -129,7 +147,8 @@ def contents(documents):
 
 
 def settings(documents, pod, container, folder):
-    """What the binary says to a container's arguments and environment, with the mounted files in a folder of this machine."""
+    """The settings that the binary makes of a container's arguments and environment, with the
+    mounted files in a folder of this machine."""
     held = contents(documents)
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     moved = {}
@@ -163,11 +182,9 @@ def settings(documents, pod, container, folder):
             value = held["secret", reference["name"]][reference["key"]]
         environment[variable["name"]] = moved.get(value, value)
     arguments = [moved.get(argument, argument) for argument in container["args"]]
-    answer = subprocess.run(
-        [BINARY, *arguments, "--print-config"], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    answer = run(BINARY, *arguments, "--print-config", env=environment)
     assert answer.returncode == 0, answer.stderr
-    return answer.stdout
+    return tomllib.loads(answer.stdout)
 
 
 def is_taken_by_the_binary(documents):
@@ -177,18 +194,16 @@ def is_taken_by_the_binary(documents):
             if "lockkeeper" in container["image"]:
                 with tempfile.TemporaryDirectory() as folder:
                     said = settings(documents, pod, container, pathlib.Path(folder))
+                server, admin = said["server"]["listen"], said["admin"]["listen"]
+                ports = {it["name"]: str(it["containerPort"]) for it in container.get("ports", [])}
+                # A sidecar serves its own pod only.
+                host, grpc = server.rsplit(":", 1)
+                assert (host == "127.0.0.1") == (not ports), server
+                assert not ports or [grpc, admin] == [ports["grpc"], f"{host}:{ports['admin']}"]
                 # The image has nothing that an `exec` could run but the binary.
                 stop = container.get("lifecycle", {}).get("preStop", {"sleep": {"seconds": 0}})
-                drain = next(line for line in said.splitlines() if line.startswith("drain_grace"))
-                drain = int(drain.split('"')[1].removesuffix("s"))
+                drain = int(said["server"]["drain_grace"].removesuffix("s"))
                 assert pod["terminationGracePeriodSeconds"] > stop["sleep"]["seconds"] + drain
-
-
-def is_closed_by_default():
-    """Without the file whose name says insecure, callers have to authenticate."""
-    for path in (TREE / "deploy/kubernetes").glob("*.yaml"):
-        is_open = "ALLOW_UNAUTHENTICATED" in path.read_text()
-        assert is_open == path.name.endswith("-insecure.yaml"), path.name
 
 
 def systemd_takes_the_unit():
@@ -218,10 +233,23 @@ def lints(values):
 def everything_is_on(documents):
     """Values that are not looked at would pass everything else."""
     text = json.dumps(documents)
-    for value in ["registry.example/lockkeeper:0.2.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME", "locks:", "Egress", "example.org/rack", "/etc/store-ca", "lockkeeper-tracing", "grafana_folder"]:
+    for value in [
+        "registry.example/lockkeeper:0.2.0",
+        "spiffe://example/billing",
+        "7000",
+        "system-cluster-critical",
+        "OTEL_SERVICE_NAME",
+        "locks:",
+        "Egress",
+        "example.org/rack",
+        "/etc/store-ca",
+        "lockkeeper-tracing",
+        "grafana_folder",
+    ]:
         assert value in text, value
     assert not of_kind(documents, "Secret"), "the secret is there already"
-    assert {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor", "PrometheusRule"} <= {document["kind"] for document in documents}
+    for kind in ["NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor", "PrometheusRule"]:
+        assert of_kind(documents, kind), kind
 
 
 def almost_nothing_is_on(documents):
@@ -229,30 +257,50 @@ def almost_nothing_is_on(documents):
     assert kinds == ["ConfigMap", "Deployment", "Secret", "Service", "Service"], kinds
 
 
+def plain_without(settings):
+    paths = sorted((TREE / "deploy/kubernetes").glob("*.yaml"))
+    texts = [path.read_text() for path in paths if path.name != settings]
+    return [document for text in texts for document in yaml.safe_load_all(text)]
+
+
+def of_documents(name, documents, checks):
+    """The checks of what a function returns, which is called once."""
+    documents = functools.cache(documents)
+    for check in checks:
+        yield f"{name}: {check.__name__}", lambda check=check: check(documents())
+
+
 def main():
-    checks = [is_valid, names_lead_somewhere, monitors_lead_somewhere, is_restricted, is_taken_by_the_binary]
+    every = [
+        is_valid,
+        names_lead_somewhere,
+        monitors_lead_somewhere,
+        is_restricted,
+        is_drained_without_its_store,
+        is_taken_by_the_binary,
+    ]
+    some = {"secured": [everything_is_on], "bare": [almost_nothing_is_on]}
     todo = []
     for values in sorted((HERE / "values").glob("*.yaml")):
-        todo.append((f"{values.stem}: lints", lambda values=values: lints(values)))
-        for check in checks:
-            todo.append((f"{values.stem}: {check.__name__}", lambda values=values, check=check: check(rendered(values))))
-    todo.append(("secured: everything_is_on", lambda: everything_is_on(rendered(HERE / "values/secured.yaml"))))
-    todo.append(("bare: almost_nothing_is_on", lambda: almost_nothing_is_on(rendered(HERE / "values/bare.yaml"))))
-    for variant, others in [("plain", "settings-insecure.yaml"), ("plain, insecure", "settings.yaml")]:
-        paths = [path for path in sorted((TREE / "deploy/kubernetes").glob("*.yaml")) if path.name != others]
-        plain = [document for path in paths for document in yaml.safe_load_all(path.read_text())]
-        for check in [*checks, refuses_what_is_misspelt, version_is_the_crate_s]:
-            todo.append((f"{variant}: {check.__name__}", lambda check=check, plain=plain: check(plain)))
-    todo.append(("plain: is_closed_by_default", is_closed_by_default))
+        name = values.stem
+        todo.append((f"{name}: lints", functools.partial(lints, values)))
+        documents = functools.partial(rendered, values)
+        todo += of_documents(name, documents, [*every, *some.get(name, [])])
+    every += [refuses_what_is_misspelt, version_is_the_crate_s]
+    for name, others in [
+        ("plain", "settings-insecure.yaml"),
+        ("plain, insecure", "settings.yaml"),
+    ]:
+        todo += of_documents(name, functools.partial(plain_without, others), every)
     for values, said in chart.REFUSED:
         name = f"refused: {' '.join(values)}: {said}"
-        todo.append((name, lambda values=values, said=said: chart.is_refused(values, said)))
+        todo.append((name, functools.partial(chart.is_refused, values, said)))
     todo += [(f"chart: {check.__name__}", check) for check in chart.CHECKS]
     todo += alerts.checks()
     if shutil.which("systemd-analyze"):
         todo.append(("systemd: takes the unit", systemd_takes_the_unit))
     else:
-        print("SKIPPED deploy: systemd-analyze is not installed, so nobody looks at the unit but tests/tidy")
+        print("SKIPPED deploy: systemd-analyze is not installed, so only tests/tidy reads the unit")
     run_checks(todo)
 
 

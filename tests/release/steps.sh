@@ -186,7 +186,8 @@ install_from_a_url() {
     [ -z "$url" ] || break
     sleep 0.1
   done
-  sh deploy/install.sh --from "$url" --prefix "$prefix" --libc "$(libc_there)"
+  (umask 077 && sh deploy/install.sh --from "$url" --prefix "$prefix" --libc "$(libc_there)")
+  [ "$(stat -c %a "$prefix/bin/lockkeeper")" -eq 755 ] || fail "other users cannot run it"
   kill -0 "$running" || fail "the program that ran was ended"
   serve "$prefix/bin/lockkeeper" serve
   lock "$prefix/bin/lockkeeper"

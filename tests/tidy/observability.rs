@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::{
-    expect_none,
-    source::{File, tree},
-};
+use crate::{expect_none, source::text};
 
 const PAGE: &str = "docs/metrics.md";
 const DASHBOARD: &str = "deploy/grafana/lockkeeper.json";
@@ -28,12 +25,6 @@ const OF_PROMETHEUS: [&str; 1] = ["up"];
 
 /// Beginnings of names of metrics.
 const BEGINNINGS: [&str; 3] = ["lockkeeper_", "grpc_server_", "process_"];
-
-fn text(path: &str) -> String {
-    let mut files = tree().into_iter();
-    let file = files.find(|file: &File| file.path == path);
-    file.unwrap_or_else(|| panic!("there is no {path}")).text
-}
 
 /// Names in the first column of the page's tables.
 fn documented(page: &str) -> BTreeSet<String> {
@@ -75,16 +66,6 @@ fn unknown(query: &str, documented: &BTreeSet<String>) -> Vec<String> {
         problems.push(format!("asks for no metric: {query}"));
     }
     problems
-}
-
-/// Names of metrics that a query asks for without the job, to which the chart adds its release.
-fn of_all_jobs(query: &str) -> Vec<String> {
-    let of_job = "{job=\"lockkeeper\"";
-    let alone = |name: &String| {
-        let mut selectors = query.split(name.as_str()).skip(1);
-        selectors.any(|rest| !rest.starts_with(of_job) && !rest.starts_with('_'))
-    };
-    asked_for(query).into_iter().filter(alone).collect()
 }
 
 /// The reasons for which a lost lease is nobody's trouble, in a query.
@@ -164,8 +145,6 @@ fn the_alerts_ask_for_what_there_is_and_say_what_to_do() {
         let name = rule["alert"].as_str().unwrap();
         let query = rule["expr"].as_str().unwrap();
         problems.extend(unknown(query, &documented));
-        let alone = of_all_jobs(query).into_iter();
-        problems.extend(alone.map(|metric| format!("{name}: {metric} of all jobs")));
         let severity = rule["labels"]["severity"].as_str();
         if !matches!(severity, Some("critical" | "warning")) {
             problems.push(format!("{name}: has no severity"));
@@ -200,14 +179,4 @@ fn a_metric_that_there_is_not_is_found() {
     assert_eq!(found("lockkeeper_a"), 1);
     assert_eq!(found("lockkeeper_c_seconds_bucket + lockkeeper_a_total"), 1);
     assert_eq!(found("1 + 1"), 1);
-}
-
-#[test]
-fn a_metric_of_all_jobs_is_found() {
-    let of_job = "rate(lockkeeper_a_total{job=\"lockkeeper\",mode=\"x\"}[5m])";
-    assert!(of_all_jobs(of_job).is_empty());
-    for alone in ["lockkeeper_a_total", "lockkeeper_a_total{mode=\"x\"}"] {
-        let query = format!("{of_job} / {alone}");
-        assert_eq!(of_all_jobs(&query), ["lockkeeper_a_total"], "{query}");
-    }
 }

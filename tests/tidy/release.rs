@@ -1,10 +1,8 @@
 //! A release: what is published together has one version, and so do the files that name it.
 
-use std::{fs, path::Path};
-
 use crate::{
     expect_none,
-    source::{File, tree},
+    source::{File, text, tree},
 };
 
 /// Where the version stands: a file, what is before it, and what is behind.
@@ -53,11 +51,6 @@ fn problems(files: &[File], version: &str) -> Vec<String> {
 
 #[test]
 fn published_crates_have_the_licence() {
-    // Links, which the tree leaves out.
-    let text = |path: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-        fs::read_to_string(&path).unwrap_or_default()
-    };
     for package in ["src/api", "src/client"] {
         let manifest = text(&format!("{package}/Cargo.toml"));
         assert!(manifest.contains("\"/LICENSE\""), "{package}");

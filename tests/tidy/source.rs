@@ -43,6 +43,12 @@ pub(crate) fn rust_below(folder: &str) -> Vec<File> {
         .collect()
 }
 
+/// A file of the tree.
+pub(crate) fn text(path: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 /// Whether something is there.
 pub(crate) fn exists(path: &str) -> bool {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path).exists()

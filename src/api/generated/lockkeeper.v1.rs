@@ -1051,15 +1051,16 @@ pub mod lock_admin_service_client {
         }
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
         ///
-        /// Success: the holders have lost the lock, and the store can grant it to other callers: from now
-        /// on or, with `grace_period`, once the holders have released their lost grants, at the latest at
-        /// the end of that period. The previous holder may still be working. A holder with a session on
-        /// this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
-        /// another coordinator receives it at the next renewal of the grant, which for a watched grant is
-        /// within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
-        /// its lease is over. A holder without a session receives no notice; its Release and Renew return
-        /// NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
-        /// token at once, and the next grant has a larger one.
+        /// Success: the holders have lost the lock, and the store can grant it to other callers:
+        /// from now on or, with `grace_period`, once the holders have released their lost grants,
+        /// at the latest at the end of that period. The previous holder may still be working. A
+        /// holder with a session receives `lost` with FORCE_RELEASED and the reason at once. If
+        /// the message to another coordinator is missed, the session receives it at the next
+        /// renewal of the grant, which for a watched grant is within a third of its lease; a grant
+        /// there that is not watched can instead end as EXPIRED when its lease is over. A holder
+        /// without a session receives no notice; its Release and Renew return NOT_OWNER. Only the
+        /// fencing token protects the resource until then: CheckToken rejects the old token at
+        /// once, and the next grant has a larger one.
         /// A retry releases the lock from its holder at that time, and starts a new grace period.
         ///
         /// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
@@ -1268,15 +1269,16 @@ pub mod lock_admin_service_server {
         >;
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
         ///
-        /// Success: the holders have lost the lock, and the store can grant it to other callers: from now
-        /// on or, with `grace_period`, once the holders have released their lost grants, at the latest at
-        /// the end of that period. The previous holder may still be working. A holder with a session on
-        /// this coordinator receives `lost` with FORCE_RELEASED and the reason at once. A session on
-        /// another coordinator receives it at the next renewal of the grant, which for a watched grant is
-        /// within a third of its lease. A grant there that is not watched can instead end as EXPIRED when
-        /// its lease is over. A holder without a session receives no notice; its Release and Renew return
-        /// NOT_OWNER. Only the fencing token protects the resource until then: CheckToken rejects the old
-        /// token at once, and the next grant has a larger one.
+        /// Success: the holders have lost the lock, and the store can grant it to other callers:
+        /// from now on or, with `grace_period`, once the holders have released their lost grants,
+        /// at the latest at the end of that period. The previous holder may still be working. A
+        /// holder with a session receives `lost` with FORCE_RELEASED and the reason at once. If
+        /// the message to another coordinator is missed, the session receives it at the next
+        /// renewal of the grant, which for a watched grant is within a third of its lease; a grant
+        /// there that is not watched can instead end as EXPIRED when its lease is over. A holder
+        /// without a session receives no notice; its Release and Renew return NOT_OWNER. Only the
+        /// fencing token protects the resource until then: CheckToken rejects the old token at
+        /// once, and the next grant has a larger one.
         /// A retry releases the lock from its holder at that time, and starts a new grace period.
         ///
         /// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
@@ -5463,7 +5465,7 @@ pub mod lock_service_client {
     /// FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
     /// key belongs to another program.
     /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
-    /// notes, hold_at_least or lock_delay.
+    /// elections, tickets, notes, hold_at_least or lock_delay.
     /// INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
     #[derive(Debug, Clone)]
     pub struct LockServiceClient<T> {
@@ -5554,8 +5556,11 @@ pub mod lock_service_client {
         ///
         /// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
         /// does not arrive within 10 s, or if the client shows no life later; ABORTED /
-        /// SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
-        /// answer by then gets none.
+        /// SESSION_SUPERSEDED if another stream resumes the session; ABORTED / SESSION_ENDED if an
+        /// operator ends it; OUT_OF_RANGE / MESSAGE_TOO_LARGE after a frame above
+        /// `limits.message_bytes_max`; UNAVAILABLE / DRAINING or CONNECTION_AGE_MAX when the
+        /// coordinator shuts down or the connection is too old. An operation that has no answer by
+        /// then gets none.
         pub async fn session(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::SessionRequest>,
@@ -5979,8 +5984,8 @@ pub mod lock_service_client {
         /// A retry is another request: the holder receives a notice for each.
         ///
         /// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
-        /// requests.
+        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / YIELDS_MAX if this coordinator has 1,000 open
+        /// requests, or 250 of this identity.
         pub async fn request_yield(
             &mut self,
             request: impl tonic::IntoRequest<super::RequestYieldRequest>,
@@ -6095,8 +6100,11 @@ pub mod lock_service_server {
         ///
         /// Errors that end the stream: DEADLINE_EXCEEDED / SESSION_TIMED_OUT if the first frame
         /// does not arrive within 10 s, or if the client shows no life later; ABORTED /
-        /// SESSION_SUPERSEDED if another stream resumes the session. An operation that has no
-        /// answer by then gets none.
+        /// SESSION_SUPERSEDED if another stream resumes the session; ABORTED / SESSION_ENDED if an
+        /// operator ends it; OUT_OF_RANGE / MESSAGE_TOO_LARGE after a frame above
+        /// `limits.message_bytes_max`; UNAVAILABLE / DRAINING or CONNECTION_AGE_MAX when the
+        /// coordinator shuts down or the connection is too old. An operation that has no answer by
+        /// then gets none.
         async fn session(
             &self,
             request: tonic::Request<tonic::Streaming<super::SessionRequest>>,
@@ -6302,8 +6310,8 @@ pub mod lock_service_server {
         /// A retry is another request: the holder receives a notice for each.
         ///
         /// Errors: INVALID_ARGUMENT / INVALID_REASON, INVALID_WITHIN, INVALID_CLIENT_NAME or
-        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / WAITERS_MAX if this coordinator has 1,000 open
-        /// requests.
+        /// INVALID_GRACE_PERIOD; RESOURCE_EXHAUSTED / YIELDS_MAX if this coordinator has 1,000 open
+        /// requests, or 250 of this identity.
         async fn request_yield(
             &self,
             request: tonic::Request<super::RequestYieldRequest>,
@@ -6365,7 +6373,7 @@ pub mod lock_service_server {
     /// FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
     /// key belongs to another program.
     /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches,
-    /// notes, hold_at_least or lock_delay.
+    /// elections, tickets, notes, hold_at_least or lock_delay.
     /// INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
     #[derive(Debug)]
     pub struct LockServiceServer<T> {

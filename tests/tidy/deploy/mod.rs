@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, process::Command};
 
 use serde_json::Value;
 
-use crate::source::tree;
+use crate::source::text;
 
 /// The strings of a list, the keys of a map, or nothing.
 fn strings(value: &Value) -> Vec<&str> {
@@ -25,12 +25,6 @@ fn strings(value: &Value) -> Vec<&str> {
 /// The items of a list; none if there is no list.
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
-}
-
-/// A file of the tree.
-fn text(path: &str) -> String {
-    let file = tree().into_iter().find(|file| file.path == path);
-    file.unwrap_or_else(|| panic!("there is no {path}")).text
 }
 
 /// An image that is the same tomorrow: with a tag that says a version in full.
