@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{join, join_all};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, Mode, NotGranted, OnDisconnect, Operation, Owner, Release, Stream, WaitEnd,
+    Answer, Mode, NotGranted, OnDisconnect, Operation, Owner, Stream, WaitEnd,
 };
 use parking_lot::Mutex;
 use rand::RngExt as _;
@@ -80,11 +80,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<bool> {
         spawn_detached("ordered", take_in_order(world, wrong, dice))
     });
     let clients: Vec<_> = clients.collect();
-    world.run_incidents().await;
-    let healing = world.plan.lease_max() * 8 + Duration::from_secs(60);
-    if timeout(healing, join_all(clients)).await.is_err() {
-        return Err("a client does not come to an end".to_owned());
-    }
+    scenario::until_ended(&world, clients, 8).await?;
     if let Some(wrong) = wrong.lock().pop() {
         return Err(wrong);
     }
@@ -238,14 +234,8 @@ impl<'a> Task<'a> {
 
     /// Returns whether the lock surely is released.
     async fn release(&self, name: &str) -> bool {
-        let release = scenario::acquire(self.world, name, Mode::Exclusive, &self.owner, None);
-        let release = Operation::Release(Release {
-            name: release.name,
-            mode: Mode::Exclusive,
-            owner: self.owner.clone(),
-            request_id: None,
-        });
-        let answer = scenario::ask(&self.node, release).await;
+        let release = scenario::release(self.world, name, Mode::Exclusive, &self.owner);
+        let answer = scenario::ask(&self.node, Operation::Release(release)).await;
         matches!(answer, Some(Answer::Released(0)))
     }
 }

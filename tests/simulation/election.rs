@@ -8,7 +8,7 @@ use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
     Answer, Campaign, ElectionValue, Grant, LockName, Mode, Notice, Observed, OnDisconnect,
-    Operation, Owner, Proclaim, Reason, Release, RequestYield, Stream, Transfer,
+    Operation, Owner, Proclaim, Reason, RequestYield, Stream, Transfer,
 };
 use parking_lot::Mutex;
 use rand::RngExt as _;
@@ -64,11 +64,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
     let observers: Vec<_> = observers.collect();
     let dice = world.plan.dice(6000);
     let transfers = spawn_detached("transfers", transfer(world.clone(), over.clone(), dice));
-    world.run_incidents().await;
-    let healing = world.plan.lease_max() * 4 + Duration::from_secs(60);
-    if timeout(healing, join_all(candidates)).await.is_err() {
-        return Err("a candidate does not come to an end".to_owned());
-    }
+    scenario::until_ended(&world, candidates, 4).await?;
     // All leases end, and every observer has looked since.
     sleep(world.plan.lease_max() * 2 + world.plan.poll_interval * 3 + Duration::from_secs(5)).await;
     over.cancel();
@@ -169,7 +165,8 @@ async fn campaign_again(world: World, reigns: Reigns, number: u64, mut dice: Dic
                 None => break,
                 Some(false) => {}
                 Some(true) => {
-                    resign(&world, &node, &owner).await;
+                    let resign = scenario::release(&world, NAME, Mode::Fair, &owner);
+                    scenario::ask(&node, Operation::Resign(resign)).await;
                     let late = format!("{value}-gone");
                     proclaim(&world, &node, &owner, grant.fencing_token, &late).await;
                 }
@@ -281,16 +278,6 @@ async fn transfer(world: World, over: CancellationToken, mut dice: Dice) {
         let to = dice.random_range(0..CANDIDATES).to_string();
         scenario::ask(&node, Operation::Transfer(Transfer { to, ask })).await;
     }
-}
-
-async fn resign(world: &World, node: &Node, owner: &Owner) {
-    let operation = Operation::Resign(Release {
-        name: name(world),
-        mode: Mode::Fair,
-        owner: owner.clone(),
-        request_id: None,
-    });
-    scenario::ask(node, operation).await;
 }
 
 /// Observes, here and there, until it is over, and goes on after what it has seen.

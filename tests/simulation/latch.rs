@@ -1,21 +1,17 @@
 //! A latch among the same incidents: it opens when everybody has counted down and not before,
 //! however often a call has to be repeated.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
-use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
     Answer, AwaitLatch, CountDown, LockName, Operation, RequestId, SetCount,
 };
 use rand::RngExt as _;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::{
     mutants::{Mutant, Story},
@@ -64,13 +60,12 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<()> {
         spawn_detached("waiter", wait(world, begun, dice))
     });
     let clients: Vec<_> = counters.chain(waiters).collect();
-    world.run_incidents().await;
-    let healing = world.plan.lease_max() * 4 + Duration::from_secs(60);
-    let Ok(ended) = timeout(healing, join_all(clients)).await else {
+    let ended = scenario::until_ended(&world, clients, 4).await;
+    let ended = ended.map_err(|why| {
         let begun = begun.load(Ordering::Relaxed);
-        return Err(format!("it does not open after {begun} of {count}"));
-    };
-    let early = ended.into_iter().filter_map(Result::unwrap).min();
+        format!("{why} after {begun} counts of {count}")
+    })?;
+    let early = ended.into_iter().flatten().min();
     early.map_or(Ok(()), |begun| {
         Err(format!("it was open after {begun} of {count}"))
     })

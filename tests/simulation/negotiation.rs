@@ -4,11 +4,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, Claim, Grant, Lease, LockName, Mode, Notice, Offer, OnDisconnect, Operation, Owner,
-    Release, Stream,
+    Answer, Claim, Grant, Lease, Mode, Notice, Offer, OnDisconnect, Operation, Owner, Stream,
 };
 use lockkeeper_store::host::Value;
 use parking_lot::Mutex;
@@ -94,11 +92,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<[usize; 3]> {
         spawn_detached("negotiator", live_again(world, shared, number, dice))
     });
     let clients: Vec<_> = clients.collect();
-    world.run_incidents().await;
-    let healing = world.plan.lease_max() * 8 + Duration::from_secs(60);
-    if timeout(healing, join_all(clients)).await.is_err() {
-        return Err("a client does not come to an end".to_owned());
-    }
+    scenario::until_ended(&world, clients, 8).await?;
     if let Some(broken) = shared.broken.lock().first() {
         return Err(broken.clone());
     }
@@ -191,16 +185,10 @@ impl Life<'_> {
         } else {
             acquire.hold_at_least = period(dice, 3000).map(Box::new);
             acquire.lock_delay = period(dice, 3000).map(Box::new);
-            let least = acquire
-                .hold_at_least
-                .as_deref()
-                .map_or(Duration::ZERO, |it| it.get());
-            let delay = acquire
-                .lock_delay
-                .as_deref()
-                .map_or(Duration::ZERO, |it| it.get());
+            let given = |it: &Option<Box<Lease>>| it.as_ref().map_or(Duration::ZERO, |it| it.get());
+            let periods = (given(&acquire.hold_at_least), given(&acquire.lock_delay));
             let answer = scenario::ask(&self.node, Operation::Acquire(acquire)).await;
-            return Self::granted(answer, asked, (least, delay), None);
+            return Self::granted(answer, asked, periods, None);
         };
         let begun = Self::granted(answer, asked, (Duration::ZERO, Duration::ZERO), claimed)?;
         let fields = self.fields();
@@ -291,7 +279,7 @@ impl Life<'_> {
 
     async fn offer(&self, grant: &Grant, within: Duration) {
         let offer = Operation::Offer(Offer {
-            name: self.name(),
+            name: grant.name.clone(),
             owner: grant.owner.clone(),
             within,
         });
@@ -302,13 +290,8 @@ impl Life<'_> {
     }
 
     async fn release(&self, grant: &Grant) {
-        let release = Operation::Release(Release {
-            name: self.name(),
-            mode: Mode::Exclusive,
-            owner: grant.owner.clone(),
-            request_id: None,
-        });
-        let answer = scenario::ask(&self.node, release).await;
+        let release = scenario::release(self.world, NAME, Mode::Exclusive, &grant.owner);
+        let answer = scenario::ask(&self.node, Operation::Release(release)).await;
         if matches!(answer, Some(Answer::Released(0))) {
             let mut left = self.fields();
             left.retain(|it| of(it, &grant.owner) && !it.starts_with("lockkeeper_least:"));
@@ -332,10 +315,6 @@ impl Life<'_> {
 
     fn broke(&self, rule: String) {
         self.shared.broken.lock().push(rule);
-    }
-
-    fn name(&self) -> LockName {
-        LockName::parse(NAME, &self.world.limits).unwrap()
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::join_all;
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
@@ -19,7 +18,7 @@ use super::{
     mutants::{Mutant, Story},
     plan::{Dice, Plan, happens, millis, pick},
     run::paused,
-    scenario::{Outcome, ask, expect_all, expect_noticed, plan_without_operators},
+    scenario::{self, Outcome, ask, expect_all, expect_noticed, plan_without_operators},
     world::{Node, World},
 };
 
@@ -82,11 +81,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
         })
     });
     let clients: Vec<_> = clients.collect();
-    world.run_incidents().await;
-    let healing = world.plan.lease_max() * 4 + Duration::from_secs(60);
-    if timeout(healing, join_all(clients)).await.is_err() {
-        return Err("some clients do not come to an end".to_owned());
-    }
+    scenario::until_ended(&world, clients, 4).await?;
     sleep(world.plan.lease_max() * 2).await;
     let holds = std::mem::take(&mut *holds.lock());
     let most = most(&holds);
@@ -115,7 +110,7 @@ fn most(holds: &[(Instant, Instant, u32)]) -> u32 {
 /// Takes permits with leases, and sometimes never gives them back.
 async fn sessionless(world: World, holds: Holds, client: u64, mut dice: Dice) {
     for round in 0.. {
-        sleep(pause(&world, &mut dice)).await;
+        sleep(world.plan.pause.mul_f64(dice.random_range(0.05..2.0))).await;
         if world.healed.is_cancelled() {
             return;
         }
@@ -150,20 +145,11 @@ async fn sessionless(world: World, holds: Holds, client: u64, mut dice: Dice) {
 /// Takes watched permits in sessions, whose streams break or are closed.
 async fn in_sessions(world: World, holds: Holds, mut dice: Dice) {
     while !world.healed.is_cancelled() {
-        sleep(pause(&world, &mut dice)).await;
-        let Some(node) = world.node(&mut dice) else {
-            continue;
-        };
-        let lease = Lease::new(pick(&mut dice, &world.plan.leases), &world.limits).unwrap();
         let on_disconnect = pick(&mut dice, &[OnDisconnect::Keep, OnDisconnect::Release]);
-        let client = "simulation".to_owned();
-        let Ok(opened) =
-            node.coordinator
-                .open(Account::default(), Some(lease), client, on_disconnect)
-        else {
+        let session = scenario::session(&world, on_disconnect, &mut dice).await;
+        let Some((node, stream)) = session else {
             continue;
         };
-        let stream = opened.stream;
         let session = stream.id().clone();
         let owner = Owner::in_session(session, "", &world.limits).unwrap();
         for _ in 0..dice.random_range(1..5) {
@@ -172,7 +158,7 @@ async fn in_sessions(world: World, holds: Holds, mut dice: Dice) {
                 break;
             };
             let from = Instant::now();
-            let work = lease.get().mul_f64(dice.random_range(0.0..3.0));
+            let work = stream.lease().mul_f64(dice.random_range(0.0..3.0));
             let lost = async {
                 loop {
                     match stream.notice().await {
@@ -199,10 +185,6 @@ async fn in_sessions(world: World, holds: Holds, mut dice: Dice) {
             let _ = timeout(world.plan.lease_max(), stream.close()).await;
         }
     }
-}
-
-fn pause(world: &World, dice: &mut Dice) -> Duration {
-    world.plan.pause.mul_f64(dice.random_range(0.05..2.0))
 }
 
 fn count(grant: &PermitGrant) -> u32 {

@@ -3,16 +3,15 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures::future::join_all;
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
     Answer, Grant, LockName, LostReason, Mode, Notice, OnDisconnect, Operation, Owner, Reason,
-    Release, RequestYield, Stream,
+    RequestYield, Stream,
 };
 use parking_lot::Mutex;
 use rand::RngExt as _;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::{
     mutants::{Mutant, Story},
@@ -91,11 +90,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<[usize; 2]> {
     let dice = world.plan.dice(8000);
     let requests = request_again(world.clone(), Arc::clone(&shared), dice);
     clients.push(spawn_detached("requests", requests));
-    world.run_incidents().await;
-    let healing = world.plan.lease_max() * 8 + Duration::from_secs(60);
-    if timeout(healing, join_all(clients)).await.is_err() {
-        return Err("a client does not come to an end".to_owned());
-    }
+    scenario::until_ended(&world, clients, 8).await?;
     let Seen {
         mut reigns,
         requests,
@@ -157,7 +152,7 @@ async fn hold_again(world: World, shared: Shared, number: u64, mut dice: Dice) {
             let Ok(grant) = delivery.take() else { continue };
             let work = grant.lease.mul_f64(dice.random_range(0.0..3.0));
             let yields = dice.random_ratio(1, 3);
-            let (reign, goes_on) = hold(&node, &stream, &grant, work, yields).await;
+            let (reign, goes_on) = hold(&world, (&node, &stream), &grant, work, yields).await;
             shared.lock().reigns.push(reign);
             if !goes_on {
                 break;
@@ -169,8 +164,8 @@ async fn hold_again(world: World, shared: Shared, number: u64, mut dice: Dice) {
 /// Holds the lock for a time, or until it is asked to yield and does so. False if the coordinator
 /// is gone.
 async fn hold(
-    node: &Node,
-    stream: &Stream,
+    world: &World,
+    (node, stream): (&Node, &Stream),
     grant: &Grant,
     work: Duration,
     yields: bool,
@@ -213,13 +208,8 @@ async fn hold(
     };
     reign.until = Instant::now();
     if has_it == Some(true) {
-        let release = Operation::Release(Release {
-            name: grant.name.clone(),
-            mode: Mode::Exclusive,
-            owner: grant.owner.clone(),
-            request_id: None,
-        });
-        scenario::ask(node, release).await;
+        let release = scenario::release(world, NAME, Mode::Exclusive, &grant.owner);
+        scenario::ask(node, Operation::Release(release)).await;
     }
     (reign, has_it.is_some())
 }

@@ -3,13 +3,18 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use lockkeeper_access::Account;
 use lockkeeper_coordinator::{
-    Acquire, Answer, Lease, LockName, Mode, OnDisconnect, Operation, Owner, Reply, Stream,
+    Acquire, Answer, Lease, LockName, Mode, OnDisconnect, Operation, Owner, Release, Reply, Stream,
 };
 use parking_lot::Mutex;
 use rand::RngExt as _;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use super::{
     mutants::Mutant,
@@ -83,6 +88,20 @@ pub(crate) fn plan_without_operators(seed: u64) -> Plan {
     plan
 }
 
+/// Lets the incidents happen, and then waits until all clients have ended, for so many of the
+/// longest leases and a minute. Returns what they return.
+pub(crate) async fn until_ended<T>(
+    world: &World,
+    clients: Vec<JoinHandle<T>>,
+    leases: u32,
+) -> Outcome<Vec<T>> {
+    world.run_incidents().await;
+    let healing = world.plan.lease_max() * leases + Duration::from_secs(60);
+    let ended = timeout(healing, join_all(clients)).await;
+    let ended = ended.map_err(|_| "a client does not come to an end".to_owned())?;
+    Ok(ended.into_iter().map(Result::unwrap).collect())
+}
+
 /// A session at some coordinator, after a pause. None if no coordinator takes it.
 pub(crate) async fn session(
     world: &World,
@@ -122,6 +141,16 @@ pub(crate) fn acquire(
         account: Account::default(),
         end_on_deadlock: false,
         preferred: false,
+    }
+}
+
+/// A release of one hold.
+pub(crate) fn release(world: &World, name: &str, mode: Mode, owner: &Owner) -> Release {
+    Release {
+        name: LockName::parse(name, &world.limits).unwrap(),
+        mode,
+        owner: owner.clone(),
+        request_id: None,
     }
 }
 
