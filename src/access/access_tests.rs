@@ -181,6 +181,8 @@ fn rules_decide_once_there_are_any() {
     assert!(guarded.allows(&ops, Right::Admin, "a"));
     assert!(guarded.allows_anything(&web));
     assert!(!guarded.allows_anything(&other));
+    guarded.set(Vec::new(), Quotas::default());
+    assert!(guarded.allows(&other, Right::Acquire, "a"), "none any more");
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,13 +281,21 @@ fn refusals_are_counted_by_the_name_of_the_quota() {
     );
 }
 
-#[test]
-fn who_shows_no_valid_credentials_is_audited() {
+#[tokio::test(start_paused = true)]
+async fn who_shows_no_valid_credentials_is_audited() {
+    let access = Access::open();
+    let why = Unauthenticated("the bearer token is not known".to_owned());
     let logged = entries(|| {
-        let why = Unauthenticated("the bearer token is not known".to_owned());
-        Access::open().denied(None, "Acquire", &why);
+        for operation in ["Acquire", "Release", "Describe"] {
+            access.denied(None, operation, &why);
+        }
     });
     assert_eq!(logged.len(), 1, "{logged:?}");
     assert_eq!(logged[0]["operation"], "Acquire");
     assert_eq!(logged[0]["reason"], "the bearer token is not known");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let logged = entries(|| access.reload());
+    assert_eq!(logged.len(), 1, "{logged:?}");
+    assert_eq!(logged[0]["operation"], "Describe", "the last");
+    assert_eq!(logged[0]["calls"], 2);
 }

@@ -17,6 +17,12 @@ fn new_quotas_count_for_what_is_used_already() {
     assert!(account.count(Quota::Sessions, 1).is_err());
     assert!(account.request().is_ok() && account.request().is_err());
     accounts.set(Quotas {
+        sessions: 2,
+        requests_per_second: 1,
+        ..Quotas::default()
+    });
+    assert!(account.request().is_err(), "its rate is as it was");
+    accounts.set(Quotas {
         sessions: 1,
         ..Quotas::default()
     });
@@ -91,6 +97,28 @@ fn what_exists_already_counts_beyond_the_quota() {
     assert!(!nothing.counts());
     drop(more);
     assert!(account.count(Quota::Grants, 1).is_ok());
+}
+
+#[test]
+fn each_quota_limits_its_own_kind() {
+    let account = of(Quotas {
+        sessions: 1,
+        grants: 2,
+        waiters: 3,
+        streams: 4,
+        ..Quotas::default()
+    });
+    let kinds = [
+        (Quota::Sessions, 1),
+        (Quota::Grants, 2),
+        (Quota::Waiters, 3),
+        (Quota::Streams, 4),
+    ];
+    let _all = kinds.map(|(quota, max)| account.count(quota, max).unwrap());
+    for (quota, _) in kinds {
+        let refused = account.count(quota, 1).unwrap_err();
+        assert_eq!(refused, QuotaReached::Full(quota));
+    }
 }
 
 #[test]

@@ -95,8 +95,10 @@ mod tests {
         assert_eq!(of(vec![dns()], Some("x")), "web.prod");
         assert_eq!(of(vec![], Some("web of ours")), "CN=web of ours");
         assert_eq!(identity(vec![], None), None);
-        let uid = SanType::URI("uid:0".try_into().unwrap());
-        assert_eq!(identity(vec![uid], Some("x")), None);
+        for reserved in ["uid:0", "anonymous", "a\tb"] {
+            let name = SanType::URI(reserved.try_into().unwrap());
+            assert_eq!(identity(vec![name], Some("x")), None, "{reserved:?}");
+        }
         assert_eq!(of_certificate(b"no certificate"), None);
     }
 

@@ -158,5 +158,8 @@ mod tests {
             denials.denied(Some(peer), "x", "why");
         }
         assert_eq!(denials.0.lock().len(), ADDRESSES_MAX + 1);
+        let first = SocketAddr::from(([0, 0, 0, 0], 1));
+        denials.denied(Some(first), "x", "why");
+        assert_eq!(denials.0.lock()[&Some(first.ip())].calls, 1, "a known one");
     }
 }

@@ -141,6 +141,7 @@ mod tests {
         fs::write(&files[1], "four").unwrap();
         let logged = entries(|| assert!(!watched.reload("key", |_, _| String::new())));
         assert!(logged.is_empty(), "{logged:?}");
+        assert_eq!(*watched.get(), "onefour");
         fs::write(&files[1], "three").unwrap();
         assert!(watched.reload("key", |_, _| "back".to_owned()));
         fs::write(&files[0], "bad").unwrap();

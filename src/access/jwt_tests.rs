@@ -157,6 +157,10 @@ fn keys_that_check_nothing_are_refused() {
     let encrypts = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "use": "enc",
         "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
     assert!(parse(encrypts).unwrap().contains("no key"));
+    let mut other = one.key("one");
+    other["alg"] = "ES384".into();
+    let other = json!({"keys": [other]}).to_string();
+    assert!(parse(&other).unwrap().contains("no key"), "P-256 cannot");
     assert!(parse("nonsense").unwrap().contains("JWKS"));
     assert!(parse(&encrypts.replace("enc", "sig")).is_none());
 }
@@ -234,9 +238,9 @@ fn times_of_a_token_may_have_fractions() {
     assert_eq!(jwts.end_of(&token), Some(exp + LEEWAY_SECONDS));
 }
 
-#[test]
-fn access_by_a_signed_token_ends_with_it() {
-    let one = Issuer::new();
+#[tokio::test(start_paused = true)]
+async fn access_by_a_signed_token_ends_with_it_or_with_its_key() {
+    let [one, two] = [Issuer::new(), Issuer::new()];
     let file = tempfile::NamedTempFile::new().unwrap();
     let keys = json!({ "keys": [one.key("one")] }).to_string();
     std::fs::write(&file, keys).unwrap();
@@ -257,4 +261,14 @@ fn access_by_a_signed_token_ends_with_it() {
     let end = claims["exp"].as_u64().map(|exp| exp + LEEWAY_SECONDS);
     assert_eq!(access.end_of(&token), end);
     assert!(access.bearer(Some("other")).is_err());
+    let look = || access.bearer(Some(&token)).map(|_| None);
+    let changes = async {
+        tokio::task::yield_now().await;
+        let keys = json!({ "keys": [two.key("two")] }).to_string();
+        std::fs::write(&file, keys).unwrap();
+        access.reload();
+    };
+    let refused = tokio::time::timeout(Duration::from_secs(3600), access.until_refused(look));
+    let (refused, ()) = tokio::join!(refused, changes);
+    assert!(refused.unwrap().0.contains("not signed by a key"));
 }

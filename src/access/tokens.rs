@@ -49,7 +49,7 @@ impl Tokens {
     /// The identities that have tokens in one file only. Says nothing of the tokens.
     pub(super) fn compare(&self, new: &Self) -> String {
         let only = |of: &Self, others: &Self| {
-            let is_new = |token: &&(Digest, Identity)| !others.0.iter().any(|it| it.0 == token.0);
+            let is_new = |token: &&(Digest, Identity)| !others.0.contains(token);
             let names = of.0.iter().filter(is_new).map(|(_, it)| it.as_str());
             names.collect::<Vec<_>>().join(" ")
         };
@@ -97,6 +97,8 @@ mod tests {
         let new = parse("ci 0123456789abcdef\napi aaaaaaaaaaaaaaaa").unwrap();
         assert_eq!(old.compare(&new), "added: api; removed: web");
         assert_eq!(old.compare(&old), "added: ; removed: ");
+        let moved = parse("api 0123456789abcdef\nweb fedcba9876543210").unwrap();
+        assert_eq!(old.compare(&moved), "added: api; removed: ci");
     }
 
     #[test]

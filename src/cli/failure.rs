@@ -136,9 +136,13 @@ impl Failure {
         match error {
             // One that answers is not to be started.
             Error::Unreachable { cause, .. }
-                if ["the server ", "invalid peer certificate"]
-                    .iter()
-                    .any(|it| cause.starts_with(it)) =>
+                if [
+                    "the server ",
+                    "invalid peer certificate",
+                    "received fatal alert",
+                ]
+                .iter()
+                .any(|it| cause.starts_with(it)) =>
             {
                 Self::unavailable(error.to_string())
             }

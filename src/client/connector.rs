@@ -9,6 +9,7 @@ use lockkeeper_api::pb::{
     lock_admin_service_client::LockAdminServiceClient, lock_service_client::LockServiceClient,
     semaphore_service_client::SemaphoreServiceClient,
 };
+use tokio::{sync::oneshot, time::timeout};
 use tonic::{
     Request,
     service::interceptor::InterceptedService,
@@ -17,7 +18,8 @@ use tonic::{
 use tower::{Service as _, service_fn};
 
 use crate::{
-    Address, Authorize, Error, TlsFiles, Token, dial::Dial, tls_sniff::TlsSniffer, transport_error,
+    Address, Authorize, Error, TlsFiles, Token, dial::Dial, first_answer::Handshake,
+    tls_sniff::TlsSniffer, transport_error,
 };
 
 /// The connection that generated clients send their calls on.
@@ -64,8 +66,9 @@ impl Connector {
     /// Connects. A failure means that no call was made, which is why connecting is not left to the
     /// first call.
     ///
-    /// Fails with [`Error::Unreachable`] if no connection is made within 5 s, and with
-    /// [`Error::Misconfigured`] if the address or a TLS file cannot be used.
+    /// Fails with [`Error::Unreachable`] if no connection is made within 5 s or the coordinator
+    /// does not accept the client certificate, and with [`Error::Misconfigured`] if the address or
+    /// a TLS file cannot be used.
     pub async fn connect(&self, address: &Address) -> Result<Transport, Error> {
         self.connect_to(address, self.endpoint(address, KEEPALIVE)?)
             .await
@@ -97,17 +100,28 @@ impl Connector {
         address: &Address,
         endpoint: Endpoint,
     ) -> Result<Transport, Error> {
+        let (report, first_answer) = oneshot::channel();
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let connected = match &self.dial {
-            None if !address.is_tls() && !address.is_unix() => {
-                let mut tcp = HttpConnector::new();
-                tcp.set_nodelay(true);
-                let dial = service_fn(move |to| tcp.call(to).map_ok(TlsSniffer::new));
-                endpoint.connect_with_connector(dial).await
-            }
-            None => endpoint.connect().await,
             Some(dial) => {
                 let (dial, to) = (Arc::clone(dial), address.clone());
                 let dial = service_fn(move |_| dial(to.clone()));
+                endpoint.connect_with_connector(dial).await
+            }
+            None if address.is_unix() => endpoint.connect().await,
+            None if address.is_tls() => {
+                tcp.enforce_http(false);
+                let mut report = Some(report);
+                let dial = service_fn(move |to| {
+                    let report = report.take();
+                    tcp.call(to).map_ok(|wire| Handshake::new(wire, report))
+                });
+                endpoint.connect_with_connector(dial).await
+            }
+            None => {
+                let dial = service_fn(move |to| tcp.call(to).map_ok(TlsSniffer::new));
                 endpoint.connect_with_connector(dial).await
             }
         };
@@ -115,10 +129,33 @@ impl Connector {
             address: address.clone(),
             cause: transport_error::describe(&error),
         })?;
+        if self.dial.is_none() && address.is_tls() {
+            self.expect_answer(address, first_answer).await?;
+        }
         Ok(InterceptedService::new(
             channel,
             Authorize(self.token.clone()),
         ))
+    }
+
+    /// Waits until the coordinator has accepted the client certificate, or the lack of one. Whether
+    /// that is why it ends the connection cannot be seen: the alert is encrypted.
+    async fn expect_answer(
+        &self,
+        address: &Address,
+        answer: oneshot::Receiver<()>,
+    ) -> Result<(), Error> {
+        let Ok(Err(_ended)) = timeout(CONNECT_TIMEOUT, answer).await else {
+            return Ok(());
+        };
+        let why = match &self.tls.certificate {
+            None => "may require a client certificate (--certificate-file, --key-file)",
+            Some(_) => "may not accept the client certificate (--certificate-file)",
+        };
+        Err(Error::Unreachable {
+            address: address.clone(),
+            cause: format!("the server ended the TLS handshake: it {why}"),
+        })
     }
 }
 

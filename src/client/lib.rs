@@ -10,6 +10,7 @@ mod dial;
 mod duration;
 mod endpoints;
 mod error;
+mod first_answer;
 mod follow;
 mod free;
 mod guard;

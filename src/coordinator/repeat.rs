@@ -53,11 +53,10 @@ impl Core {
         &self,
         hold: Hold<'_>,
         attempt: &Attempt<'_>,
-        lease: Duration,
         only_while: Option<&Session>,
     ) -> bool {
         let undo = || undo_while(only_while, self.scripts.undo(hold, attempt));
-        self.until_undone(lease, undo).await
+        self.until_undone(attempt.lease, undo).await
     }
 
     /// Repeats an undo until the store answers, and counts a hold that was taken back. After the

@@ -243,9 +243,9 @@ impl Core {
             }
             session.confirm(&key);
         }
-        session.forget_losses(|lost| kept.has_confirmed(lost));
+        let unread = session.forget_losses(|lost| kept.has_confirmed(lost));
         for (grant, reason) in gone {
-            session.lose_named(deadlines, grant, reason);
+            session.lose_named(deadlines, grant, reason, &unread);
         }
         Ok(kept)
     }

@@ -88,7 +88,8 @@ impl Core {
         let _owner_lock = self.owner_locks.take(grant.name(), grant.owner()).await;
         match grant {
             Holding::Lock(grant) => {
-                let lower = || self.scripts.lower(grant.hold(), grant.serial, 0);
+                let (hold, lease) = (grant.hold(), grant.lease);
+                let lower = || self.scripts.lower(hold, grant.serial, 0, lease);
                 self.until_answered(grant.lease, lower).await;
             }
             Holding::Permits(grant) => self.give_permits_back(grant).await,

@@ -4,6 +4,7 @@
 
 pub mod admin;
 mod admission;
+mod bearer;
 pub mod config;
 pub mod fleet;
 #[cfg(feature = "fuzzing")]

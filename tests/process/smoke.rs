@@ -53,6 +53,7 @@ async fn health_and_reflection_answer() {
         "lockkeeper.v1.SemaphoreService",
         "lockkeeper.v1.LatchService",
         "lockkeeper.v1.ElectionService",
+        "lockkeeper.v1.LockAdminService",
     ];
     for service in services.into_iter().chain([""]) {
         let request = HealthCheckRequest {
@@ -84,5 +85,30 @@ async fn health_and_reflection_answer() {
     let names: Vec<_> = listed.service.iter().map(|it| it.name.as_str()).collect();
     for name in services.into_iter().chain(["grpc.health.v1.Health"]) {
         assert!(names.contains(&name), "{names:?}");
+    }
+}
+
+#[tokio::test]
+async fn health_knows_the_services_of_facades_that_are_on() {
+    const OF_FACADES: [&str; 4] = [
+        "etcdserverpb.Lease",
+        "v3lockpb.Lock",
+        "v3electionpb.Election",
+        "dapr.proto.runtime.v1.Dapr",
+    ];
+    for is_on in [true, false] {
+        let on = is_on.to_string();
+        let settings = Settings::on("embedded:").with("facades.etcd", &on);
+        let coordinator = Coordinator::start(&settings.with("facades.dapr", &on)).await;
+        let channel = coordinator.client().await.channel();
+        for service in OF_FACADES {
+            let request = HealthCheckRequest {
+                service: service.to_owned(),
+            };
+            let answer = HealthClient::new(channel.clone()).check(request).await;
+            let expected = is_on.then_some(ServingStatus::Serving);
+            let found = answer.ok().map(|it| it.into_inner().status());
+            assert_eq!(found, expected, "{service}");
+        }
     }
 }

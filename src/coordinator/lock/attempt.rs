@@ -180,12 +180,13 @@ fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> Join
         let is_read = prepared.is_first() && request.mode == Mode::Read;
         let identity = Attempt {
             serial: is_read.then_some(prepared.fresh_serial).or(prepared.serial),
+            lease: prepared.lease,
             ..prepared.identity()
         };
         let session = prepared.session.as_deref();
         let only_while = session.filter(|_| !prepared.is_told_apart(&request));
         let hold = prepared.hold(&request);
-        core.undo(hold, &identity, prepared.lease, only_while).await;
+        core.undo(hold, &identity, only_while).await;
         drop(prepared.owner_lock);
     })
 }
@@ -303,6 +304,9 @@ fn deliver(
             undo.owner_lock = owner_lock.take_if(|_| registered.is_err());
         }
         (delivery.grant, delivery.lost) = registered?;
+        if repeated {
+            delivery.lost.set_repeated();
+        }
     } else {
         core.sessionless.hold(&delivery.grant, reserved);
         if !repeated {

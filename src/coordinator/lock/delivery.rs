@@ -175,13 +175,13 @@ impl Undo {
             request_id: record.as_deref(),
             known_holds: Some(known_holds),
             serial: Some(grant.serial),
+            lease: grant.lease,
             ..Attempt::new(&attempt, 0)
         };
-        let undone = core.undo(grant.hold(), &identity, grant.lease, None).await;
-        // A repeat of the request may have taken the grant over; then this undo must not give it
-        // back.
+        let undone = core.undo(grant.hold(), &identity, None).await;
+        // If a repeat of the request has taken the grant over, the session keeps it.
         if let Some(session) = session {
-            if registered && (undone || record.is_none()) {
+            if registered && (undone || record.is_none() || !lost.is_repeated()) {
                 session.set_holds(&core.deadlines, &key, known_holds, None);
             } else {
                 session.set_releasing(&key, false);

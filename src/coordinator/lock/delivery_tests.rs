@@ -8,10 +8,11 @@ use crate::{
         request::{Acquire, Renew},
     },
     testing::{
-        SECOND, account, acquire, config, granted, holders, in_session, name, named, open, owner,
-        releases, request_id, settle, start,
+        Fault, MILLI, SECOND, account, acquire, config, granted, holders, in_session, name, named,
+        open, owner, releases, request_id, settle, start, start_faulty,
     },
     types::{Lease, tests::limits},
+    watchdog,
 };
 
 /// A request without a session, of a caller that may have one grant.
@@ -129,6 +130,63 @@ async fn a_session_keeps_what_a_repeat_took_over() {
     assert_eq!(holders(&coordinator.core, "a").await.len(), 1);
     assert_eq!(opened.stream.names(), [name("a")]);
     assert_eq!(repeat.take().unwrap().hold_count, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_has_nothing_of_what_an_undo_gave_back_whose_answer_was_lost() {
+    let modes = [
+        (Mode::Exclusive, "lock_undo"),
+        (Mode::Fair, "fair_undo"),
+        (Mode::Read, "read_undo"),
+        (Mode::Write, "write_undo"),
+    ];
+    for (mode, undo) in modes {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let opened = open(&coordinator);
+        let plain = acquire("a", mode, &in_session(&opened, ""));
+        let request = Acquire {
+            request_id: request_id("r"),
+            ..plain.clone()
+        };
+        for holds in [0, 1] {
+            if holds == 1 {
+                granted(&coordinator, &plain).await.take().unwrap();
+            }
+            let delivery = granted(&coordinator, &request).await;
+            faults.next(undo, Fault::RunsAfter(MILLI));
+            drop(delivery);
+            tokio::time::sleep(SECOND).await;
+            let held = holders(&coordinator.core, "a").await;
+            let held: Vec<_> = held.iter().map(|(_, holds)| *holds).collect();
+            let known = opened.stream.session.grants();
+            let known: Vec<_> = known
+                .iter()
+                .map(|it| it.lock().unwrap().hold_count)
+                .collect();
+            assert_eq!(
+                (&known, held.iter().sum::<u32>()),
+                (&held, holds),
+                "{mode:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_repeat_took_over_is_lost_if_an_undo_finds_nothing() {
+    let (_faults, coordinator, store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let request = Acquire {
+        request_id: request_id("r"),
+        ..acquire("a", Mode::Exclusive, &in_session(&opened, ""))
+    };
+    let first = granted(&coordinator, &request).await;
+    granted(&coordinator, &request).await.take().unwrap();
+    store.flush_all();
+    drop(first);
+    settle().await;
+    watchdog::renew_all(&coordinator.core).await;
+    assert_eq!(opened.stream.session.state.lock().lost.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

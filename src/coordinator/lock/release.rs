@@ -179,7 +179,7 @@ async fn finish_release(
         core.until_answered(at_most, again).await;
     } else {
         let only_while = (left > 0).then_some(&**session);
-        let lower = || undo_while(only_while, core.scripts.lower(which, serial, left));
+        let lower = || undo_while(only_while, core.scripts.lower(which, serial, left, at_most));
         core.until_answered(at_most, lower).await;
     }
 }

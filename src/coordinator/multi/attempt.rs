@@ -252,7 +252,7 @@ fn deliver(
     let mut delivery = DeliveryAll::together(grants, undo);
     let valid = registered.transpose().and_then(|registered| {
         if let Some(registered) = registered {
-            delivery.set_registered(registered);
+            delivery.set_registered(registered, repeated);
         }
         delivery.earliest_end().map_or(Ok(()), expect_valid)
     });

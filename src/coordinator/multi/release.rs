@@ -197,7 +197,10 @@ impl Releasing {
             for grant in held {
                 let only_while = (left(grant) > 0).then_some(&**session);
                 let lower = || {
-                    let lower = core.scripts.lower(grant.hold(), grant.serial, left(grant));
+                    let left = left(grant);
+                    let lower = core
+                        .scripts
+                        .lower(grant.hold(), grant.serial, left, grant.lease);
                     undo_while(only_while, lower)
                 };
                 core.until_answered(at_most, lower).await;

@@ -96,8 +96,11 @@ impl DeliveryAll {
         together.chain(in_order.iter().map(|delivery| &delivery.grant().name))
     }
 
-    /// Replaces the grants by those of the session's grant table.
-    pub(crate) fn set_registered(&mut self, registered: Vec<(Grant, Lost)>) {
+    /// Replaces the grants by those of the session's grant table, which a repeat may have been
+    /// answered with.
+    pub(crate) fn set_registered(&mut self, registered: Vec<(Grant, Lost)>, repeated: bool) {
+        let repeats = registered.iter().filter(|_| repeated);
+        repeats.for_each(|(_, lost)| lost.set_repeated());
         if let Parts::Together { grants, .. } = &mut self.0 {
             *grants = registered;
         }
@@ -197,8 +200,6 @@ impl UndoAll {
                 None,
             )
             .await;
-        // A repeat of the request may have taken the grants over; then this undo must not give them
-        // back.
         if session.is_none() && undone {
             for ((grant, _), left) in grants.iter().zip(&left) {
                 if let Some(left) = *left {
@@ -206,7 +207,10 @@ impl UndoAll {
                 }
             }
         }
-        if registered && (undone || identity.has_own_record()) {
+        // If a repeat of the request has taken the grants over, the session keeps them.
+        let mut to_undo = grants.iter().zip(&left).filter(|(_, left)| left.is_some());
+        let is_repeated = to_undo.all(|((_, lost), _)| lost.is_repeated());
+        if registered && (undone || identity.has_own_record() || !is_repeated) {
             books.set_holds(&core);
         } else {
             books.set_releasing(false);

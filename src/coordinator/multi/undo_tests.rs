@@ -6,8 +6,8 @@ use crate::{
     coordinator::Coordinator,
     multi::request::AcquireAll,
     testing::{
-        Fault, SECOND, account, acquire_all, config, granted_all, holders, in_session, locks, name,
-        open, owner, releases, request_id, settle, start, start_faulty,
+        Fault, MILLI, SECOND, account, acquire_all, config, granted_all, holders, in_session,
+        locks, name, open, owner, releases, request_id, settle, start, start_faulty,
     },
     types::Owner,
     watchdog,
@@ -108,6 +108,22 @@ async fn what_an_undo_gives_back_is_not_lost() {
     tokio::time::sleep(SECOND).await;
     assert!(opened.stream.names().is_empty());
     assert!(opened.stream.session.state.lock().lost.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_has_nothing_of_what_an_undo_gave_back_whose_answer_was_lost() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let request = AcquireAll {
+        request_id: request_id("r"),
+        ..acquire_all(&BOTH, &in_session(&opened, ""))
+    };
+    let delivery = granted_all(&coordinator, &request).await;
+    faults.next("multi_undo", Fault::RunsAfter(MILLI));
+    drop(delivery);
+    tokio::time::sleep(SECOND).await;
+    assert!(!are_held(&coordinator).await);
+    assert!(opened.stream.names().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

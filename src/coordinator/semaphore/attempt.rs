@@ -170,6 +170,9 @@ fn deliver(
         // As for a lock.
         drop(reserved);
         (delivery.grant, delivery.lost) = registered?;
+        if repeated {
+            delivery.lost.set_repeated();
+        }
     } else {
         core.sessionless.hold_permits(&delivery.grant, reserved);
         if !repeated {
@@ -260,9 +263,9 @@ impl Undo {
                 .undo_permits(grant.name.store_key(), taking.identity())
         };
         let undone = core.until_undone(grant.lease, undo).await;
-        // A repeat of the request may have taken the grant over; then the session keeps it.
+        // If a repeat of the request has taken the grant over, the session keeps it.
         if let Some(session) = session {
-            if undone || taking.record.is_none() {
+            if undone || taking.record.is_none() || !lost.is_repeated() {
                 session.drop_permits(&core.deadlines, &[grant], &[]);
             } else {
                 session.set_releasing(&key, false);

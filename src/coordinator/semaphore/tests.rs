@@ -105,6 +105,22 @@ async fn a_session_keeps_permits_only_if_a_repeat_took_them_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_has_no_permits_that_an_undo_gave_back_whose_answer_was_lost() {
+    let (faults, coordinator) = semaphore().await;
+    let opened = open(&coordinator);
+    let request = AcquirePermits {
+        request_id: request_id("r"),
+        ..permits(2, &in_session(&opened, ""))
+    };
+    let delivery = granted(&coordinator, &request).await;
+    faults.next("permit_undo", Fault::RunsAfter(MILLI));
+    drop(delivery);
+    tokio::time::sleep(SECOND).await;
+    assert!(opened.stream.names().is_empty());
+    assert_eq!(available(&coordinator).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_that_did_not_arrive_is_completed_without_its_caller() {
     for id in ["", "r"] {
         let (faults, coordinator) = semaphore().await;

@@ -1,12 +1,10 @@
 //! The grant table of a session.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use lockkeeper_access::Quota;
 use lockkeeper_store::script::{CallError, Mode};
 use tokio::time::Instant;
-
-use std::time::Duration;
 
 use crate::{
     error::{Error, Limit},
@@ -311,17 +309,26 @@ impl Session {
     }
 
     /// Queues the notice for a lost grant that a resuming client named, whether or not the session
-    /// knew of it.
-    pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Holding, reason: LostReason) {
+    /// knew of it. `unread`: losses of which watchers have been notified.
+    pub(crate) fn lose_named(
+        &self,
+        deadlines: &Deadlines,
+        grant: Holding,
+        reason: LostReason,
+        unread: &HashSet<GrantKey>,
+    ) {
         let key = GrantKey::of_holding(&grant);
         let mut state = self.state.lock();
-        if let Some(held) = state.forget(deadlines, &key) {
-            self.hold_ended(&held);
+        let held = state.forget(deadlines, &key);
+        if let Some(held) = &held {
+            self.hold_ended(held);
             held.lost.set();
         }
-        self.events
-            .tell(|| Event::of(What::Lost(reason.clone()), &grant));
-        self.metrics.lost(grant.name(), &reason);
+        if held.is_some() || !unread.contains(&key) {
+            self.events
+                .tell(|| Event::of(What::Lost(reason.clone()), &grant));
+            self.metrics.lost(grant.name(), &reason);
+        }
         state.is_lost(grant, reason);
         self.news.notify_one();
     }
@@ -345,9 +352,17 @@ impl Session {
     }
 
     /// A resuming client names its presumed grants and is notified anew of those that are lost;
-    /// except for these losses.
-    pub(crate) fn forget_losses(&self, but: impl Fn(&Holding) -> bool) {
-        self.state.lock().lost.retain(|(grant, _)| but(grant));
+    /// except for these losses. Returns those that are forgotten.
+    pub(crate) fn forget_losses(&self, but: impl Fn(&Holding) -> bool) -> HashSet<GrantKey> {
+        let mut forgotten = HashSet::new();
+        self.state.lock().lost.retain(|(grant, _)| {
+            let stays = but(grant);
+            if !stays {
+                forgotten.insert(GrantKey::of_holding(grant));
+            }
+            stays
+        });
+        forgotten
     }
 }
 

@@ -16,7 +16,14 @@ use crate::{deadlines::Ticket, session::asked::Asked, types::Holding};
 /// Marks a grant as lost, or as ended with its session, for an answer on its way. A resume that
 /// confirms the grant gives it another flag.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lost(pub(crate) Arc<AtomicBool>);
+pub(crate) struct Lost(pub(crate) Arc<Marks>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    is_lost: AtomicBool,
+    /// A repeat of a request was answered with the grant.
+    is_repeated: AtomicBool,
+}
 
 /// Where a grant is in the table of its session, so that the watchdog finds it without a search.
 /// When the grant is over, another one may get its place.
@@ -52,11 +59,21 @@ pub(crate) struct Held {
 
 impl Lost {
     pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.is_lost.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_lost.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_repeated(&self) {
+        self.0.is_repeated.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an undo may have found nothing to undo because a repeat has taken the grant over.
+    /// Without a repeat, an earlier run of the undo has given it back, or the grant has ended.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.0.is_repeated.load(Ordering::Relaxed)
     }
 }
 

@@ -12,11 +12,13 @@ use super::{
 };
 use crate::{
     coordinator::Coordinator,
+    events::What,
     lock::request::Acquire,
     resume_check::{Resumed, ResumedGrant},
     stream::Opened,
     testing::config,
     types::Grant,
+    watchdog,
 };
 
 fn note(text: Option<&str>) -> Option<Arc<Note>> {
@@ -83,6 +85,29 @@ async fn a_resume_waits_for_operations_on_what_is_named() {
     assert!(early.is_err() && faults.calls("lock_renew") == 0);
     drop(under_way);
     assert_eq!(resumed.await.grants.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_a_resuming_client_has_not_read_is_told_to_watchers_once() {
+    // Whether the client takes the lock again after the loss, and all that watchers hear of.
+    for (is_again, expected) in [(false, 1), (true, 2)] {
+        let (_faults, coordinator, store) = start_faulty(config());
+        coordinator.keep_history();
+        let opened = open(&coordinator);
+        let request = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
+        let mut grant = granted(&coordinator, &request).await.take().unwrap();
+        store.flush_all();
+        watchdog::renew_all(&coordinator.core).await;
+        if is_again {
+            grant = granted(&coordinator, &request).await.take().unwrap();
+            store.flush_all();
+        }
+        let resumed = resume(&coordinator, opened, named(&[&grant])).await;
+        let told = coordinator.recent();
+        let lost = told.filter(|it| matches!(it.event.what, What::Lost(_)));
+        assert_eq!(lost.count(), expected);
+        assert_eq!(resumed.stream.session.state.lock().lost.len(), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use axum::{
 use lockkeeper_access::{Access, Audited, Identity, Right, Unauthenticated};
 
 use super::{Admin, failure::Failure};
-use crate::fleet::Forwarded;
+use crate::{bearer::bearer, fleet::Forwarded};
 
 /// The caller of a request.
 #[derive(Clone, Debug)]
@@ -106,12 +106,6 @@ impl FromRequestParts<Admin> for Caller {
             peer: peer.map(|peer| peer.0),
         })
     }
-}
-
-/// The token of an `authorization: Bearer …` header.
-fn bearer(authorization: Option<&HeaderValue>) -> Option<&str> {
-    let (scheme, token) = authorization?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 // === impl Caller ===

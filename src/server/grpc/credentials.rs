@@ -6,7 +6,7 @@ use lockkeeper_access::{Access, Identity, Unauthenticated};
 use tonic::Status;
 
 use super::{listen::tls::ClientCertificate, peer::Peer, status};
-use crate::fleet::ON_BEHALF;
+use crate::{bearer::bearer, fleet::ON_BEHALF};
 
 /// The credentials of a call's caller; in the request's extensions.
 #[derive(Clone, Debug)]
@@ -86,10 +86,4 @@ fn identify(
         certificate.check()?;
     }
     access.identify(peer.identity.as_ref(), bearer(authorization))
-}
-
-/// The token of an `authorization: Bearer …` header.
-fn bearer(authorization: Option<&HeaderValue>) -> Option<&str> {
-    let (scheme, token) = authorization?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

@@ -1,8 +1,8 @@
 //! `grpc.health.v1`. The store is probed only while it is asked about, so an idle coordinator sends
 //! it nothing.
 //!
-//! The empty service is the process; those of `lockkeeper.v1` also need a store that answers and
-//! takes writes, as `/readyz` does. All are `NOT_SERVING` from the start of a drain. All watches
+//! The empty service is the process; the others also need a store that answers and takes writes, as
+//! `/readyz` does. All are `NOT_SERVING` from the start of a drain. All watches
 //! share one task, which looks once a second.
 
 use std::{
@@ -15,6 +15,7 @@ use std::{
 
 use futures::{StreamExt as _, stream};
 use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_facades::Facades;
 use tokio::{sync::watch, time::sleep};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
@@ -28,18 +29,28 @@ use super::{budgets::Budgets, messages::Sizes, peer::Peer};
 use crate::probe::{PROBE_INTERVAL, StoreProbe};
 
 /// The services that need the store.
-const SERVICES: [&str; 4] = [
+const SERVICES: [&str; 5] = [
     "lockkeeper.v1.LockService",
     "lockkeeper.v1.SemaphoreService",
     "lockkeeper.v1.LatchService",
     "lockkeeper.v1.ElectionService",
+    "lockkeeper.v1.LockAdminService",
 ];
+
+/// Those of etcd and of Dapr, where they are on.
+const OF_ETCD: [&str; 3] = [
+    "etcdserverpb.Lease",
+    "v3lockpb.Lock",
+    "v3electionpb.Election",
+];
+const OF_DAPR: [&str; 1] = ["dapr.proto.runtime.v1.Dapr"];
 
 /// Serves `grpc.health.v1`.
 #[derive(Clone, Debug)]
 pub(super) struct HealthService {
     probe: StoreProbe,
     budgets: Budgets,
+    facades: Facades,
     seen: Arc<Watched>,
 }
 
@@ -68,10 +79,13 @@ enum Followed {
 // === impl Followed ===
 
 impl Followed {
-    fn of(service: &str) -> Self {
+    fn of(service: &str, facades: Facades) -> Self {
+        let is_served = SERVICES.contains(&service)
+            || (facades.etcd && OF_ETCD.contains(&service))
+            || (facades.dapr && OF_DAPR.contains(&service));
         match service {
             "" => Self::Process,
-            service if SERVICES.contains(&service) => Self::Store,
+            _ if is_served => Self::Store,
             _ => Self::Unknown,
         }
     }
@@ -93,7 +107,11 @@ impl Followed {
 // === impl HealthService ===
 
 impl HealthService {
-    pub(super) fn server(probe: StoreProbe, budgets: Budgets) -> HealthServer<Self> {
+    pub(super) fn server(
+        probe: StoreProbe,
+        budgets: Budgets,
+        facades: Facades,
+    ) -> HealthServer<Self> {
         let seen = Watched {
             seen: watch::Sender::new(Seen::default()),
             is_kept: AtomicBool::new(false),
@@ -101,6 +119,7 @@ impl HealthService {
         let service = Self {
             probe,
             budgets,
+            facades,
             seen: Arc::new(seen),
         };
         HealthServer::new(service).max_decoding_message_size(Sizes::SMALL)
@@ -156,7 +175,7 @@ impl Health for HealthService {
     ) -> Result<Response<HealthCheckResponse>, Status> {
         // The extensions hold the call's place among those without credentials.
         let (_metadata, _extensions, request) = request.into_parts();
-        let followed = Followed::of(&request.service);
+        let followed = Followed::of(&request.service, self.facades);
         if let Followed::Unknown = followed {
             let service = &request.service;
             return Err(Status::not_found(format!("no service {service:?}")));
@@ -176,7 +195,7 @@ impl Health for HealthService {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let peer = request.extensions().get::<Peer>().cloned();
         let place = self.budgets.watch(&peer.unwrap_or_default())?;
-        let followed = Followed::of(&request.into_inner().service);
+        let followed = Followed::of(&request.into_inner().service, self.facades);
         let seen = self.follow().await;
         // Ends with the drain, so that a watcher does not delay the exit.
         let begin = (seen, None, place);

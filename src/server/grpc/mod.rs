@@ -161,13 +161,14 @@ pub fn services(
     let election = ElectionServiceServer::new(election::ElectionService { calls })
         .max_decoding_message_size(config.message_bytes_max);
     let admin = admin.max_decoding_message_size(config.message_bytes_max);
+    let health = health::HealthService::server(probe, budgets.clone(), config.facades);
     routes = routes
         .add_service(lock.clone())
         .add_service(semaphore)
         .add_service(latch)
         .add_service(election)
         .add_service(admin)
-        .add_service(health::HealthService::server(probe, budgets.clone()))
+        .add_service(health)
         .add_service(descriptors().build_v1()?)
         .add_service(descriptors().build_v1alpha()?);
     if config.grpc_web {

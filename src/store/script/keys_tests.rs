@@ -98,6 +98,10 @@ fn the_field_of_a_grant_tells_its_owner() {
     for other in ["ci-42", "ci#42:0", "x", "ü#1:0"] {
         assert_eq!(owner_of(other), other);
     }
+    for number in ["", "4x"] {
+        let other = format!("6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1#{number}:0");
+        assert_eq!(owner_of(&other), other);
+    }
 }
 
 /// What Redis hashes: the first non-empty `{...}`, else all.

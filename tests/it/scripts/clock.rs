@@ -69,13 +69,19 @@ async fn a_token_is_the_time_of_the_grant_and_grows_even_if_the_clock_is_put_bac
         token(&scripts, "y", secs(10)).await,
         START_TOKEN + 10_001_000
     );
-    scripts.lower(hold("y"), u64::MAX, 0).await.unwrap();
+    scripts
+        .lower(hold("y"), u64::MAX, 0, secs(1))
+        .await
+        .unwrap();
     store.clock().step_back(secs(3600));
     assert_eq!(
         token(&scripts, "z", secs(10)).await,
         START_TOKEN + 10_001_001
     );
-    scripts.lower(hold("z"), u64::MAX, 0).await.unwrap();
+    scripts
+        .lower(hold("z"), u64::MAX, 0, secs(1))
+        .await
+        .unwrap();
     assert_eq!(
         token(&scripts, "x", secs(10)).await,
         START_TOKEN + 10_001_002,
@@ -156,7 +162,12 @@ async fn a_hold_that_is_taken_back_in_the_last_millisecond_leaves_nothing_for_ev
     token(&scripts, "x", secs(10)).await;
     tokio::time::advance(secs(10)).await;
     assert_eq!(store.command(&[b"PTTL", b"lock"]), Ok(Value::Int(0)));
-    assert!(scripts.lower(hold("x"), u64::MAX, 1).await.unwrap());
+    assert!(
+        scripts
+            .lower(hold("x"), u64::MAX, 1, secs(1))
+            .await
+            .unwrap()
+    );
     let holds = store.command(&[b"HGET", b"lock", b"x"]);
     assert_eq!(holds, Ok(Value::Bytes("1".into())));
     tokio::time::advance(millis(2)).await;

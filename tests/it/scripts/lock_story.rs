@@ -72,16 +72,16 @@ impl Teller for Locks {
         let on = option(words, "on").map_or(LOCKS[0], name_of);
         let request_id = option(words, "request");
         let note = option(words, "note").map(note);
+        let fresh_serial = option(words, "fresh");
+        let fresh_serial = fresh_serial.map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap());
         let attempt = Attempt {
             request_id,
-            attempt: option(words, "attempt").unwrap_or("a"),
             known_holds: option(words, "known").map(|holds| holds.parse().unwrap()),
             serial: option(words, "serial").map(|serial| self.serial(serial)),
-            fresh_serial: option(words, "fresh")
-                .map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap()),
             note: note.as_ref(),
             least: option(words, "least").map(time),
             delay: option(words, "delay").map(time),
+            ..Attempt::new(option(words, "attempt").unwrap_or("a"), fresh_serial)
         };
         let mode = mode_of(words);
         let words: Vec<_> = words.iter().map(|word| in_session(word)).collect();
@@ -110,8 +110,8 @@ impl Teller for Locks {
                 undone.map(|undone| undone.to_string())
             }
             ["lower", owner, holds, ..] => {
-                let serial = attempt.serial.unwrap_or(u64::MAX);
-                let lowered = scripts.lower(hold(owner), serial, holds.parse().unwrap());
+                let (serial, holds) = (attempt.serial.unwrap_or(u64::MAX), holds.parse().unwrap());
+                let lowered = scripts.lower(hold(owner), serial, holds, attempt.lease);
                 lowered.await.map(|lowered| lowered.to_string())
             }
             ["leave", owner, ..] => scripts.leave(hold(owner)).await.map(|()| String::new()),

@@ -66,11 +66,12 @@ async fn a_counter_that_is_no_number_leaves_the_lock_free() {
     }
 }
 
-/// A store that loses everything after a lock was created, and is away when a script would take it.
+/// A store that loses keys after a lock was created, and is away when a script would take it.
 #[derive(Debug)]
 struct Forgetful {
     store: EmbeddedStore,
     host: Arc<dyn ScriptHost>,
+    what: &'static [&'static str],
     forgets: AtomicBool,
 }
 
@@ -91,7 +92,9 @@ impl ScriptHost for Forgetful {
         let creates = matches!(commands, Commands::Create { .. });
         let answer = self.host.run(commands).await;
         if creates && self.forgets.load(Ordering::Relaxed) {
-            self.store.flush_all();
+            for key in self.what {
+                self.store.command(&["DEL".as_bytes(), key.as_bytes()])?;
+            }
         }
         answer
     }
@@ -105,38 +108,46 @@ impl ScriptHost for Forgetful {
     }
 }
 
-/// The step of a counter that is gone makes one, which ends as every idle counter does.
+/// There is no grant. The step of a counter that is gone makes one, which ends as every idle
+/// counter does.
 #[tokio::test]
-async fn a_step_after_the_store_has_lost_everything_leaves_nothing_for_ever() {
-    let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
-    let host = Arc::new(Forgetful {
-        host: store.connect().0,
-        store: store.clone(),
-        forgets: AtomicBool::new(false),
-    });
-    let config = Config {
-        native_commands: true,
-        ..config()
-    };
-    let scripts = Scripts::new(Arc::clone(&host) as Arc<dyn ScriptHost>, config);
-    let take = async |grant| {
-        let field = keys::grant_field(OWNER, grant).unwrap();
-        let hold = Hold::new("lock", Mode::Exclusive, &field).of_grant();
-        let acquired = scripts.acquire(hold, secs(100), &ATTEMPT, Refusal::Forgotten);
-        let acquired = acquired.await?;
-        scripts.release_last(hold, None, secs(100)).await?;
-        Ok::<_, CallError>(acquired)
-    };
-    take(1).await.unwrap();
-    host.forgets.store(true, Ordering::Relaxed);
-    assert!(matches!(take(2).await, Err(CallError::Unavailable(_))));
-    let left = store
-        .command(&[b"PTTL".as_ref(), COUNTER.as_bytes()])
-        .unwrap();
-    assert!(
-        matches!(left, Value::Int(left) if left > 0 || left == -2),
-        "{left:?}"
-    );
+async fn a_lock_that_is_lost_before_its_token_is_made_is_not_granted() {
+    for what in [&["lock", COUNTER][..], &["lock"]] {
+        let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
+        let host = Arc::new(Forgetful {
+            host: store.connect().0,
+            store: store.clone(),
+            what,
+            forgets: AtomicBool::new(false),
+        });
+        let config = Config {
+            native_commands: true,
+            ..config()
+        };
+        let scripts = Scripts::new(Arc::clone(&host) as Arc<dyn ScriptHost>, config);
+        let take = async |grant| {
+            let field = keys::grant_field(OWNER, grant).unwrap();
+            let hold = Hold::new("lock", Mode::Exclusive, &field).of_grant();
+            let acquired = scripts.acquire(hold, secs(100), &ATTEMPT, Refusal::Forgotten);
+            let acquired = acquired.await?;
+            scripts.release_last(hold, None, secs(100)).await?;
+            Ok::<_, CallError>(acquired)
+        };
+        take(1).await.unwrap();
+        host.forgets.store(true, Ordering::Relaxed);
+        let refused = take(2).await;
+        assert!(
+            matches!(refused, Err(CallError::Unavailable(_))),
+            "{what:?}: {refused:?}"
+        );
+        let left = store
+            .command(&[b"PTTL".as_ref(), COUNTER.as_bytes()])
+            .unwrap();
+        assert!(
+            matches!(left, Value::Int(left) if left > 0 || left == -2),
+            "{what:?}: {left:?}"
+        );
+    }
 }
 
 const OWNER: &str = "6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1:0";
@@ -220,6 +231,14 @@ const ROWS: &[Row] = &[
          acquire s:0 100s known=2 request=r1 => repeated 2 T1 100s
          release s#1:0 100s request=r2 => done 1, now 1 100s
          release s:0 100s request=r2 => done 1, now 1 100s",
+    ),
+    (
+        "a request with an id is answered again",
+        "acquire s#1:0 100s known=0
+         release_last s#1:0 100s
+         heard => 0
+         acquire s#2:0 100s known=0 request=r1 => granted 1 T2 100s
+         acquire s#2:0 100s known=0 request=r1 => repeated 1 T2 100s",
     ),
     (
         "an attempt is undone by its field, and other grants of the owner stay",

@@ -261,6 +261,32 @@ async fn a_lock_that_was_forced_is_free_when_a_majority_says_so() {
     assert!(!stores.scripts.acknowledge_forced(EXCLUSIVE).await.unwrap());
     let nothing = stores.scripts.force_release("b", "why", secs(20), None, 10);
     assert_eq!(nothing.await.unwrap(), None);
+    let stores = Quorum::new(3);
+    takes(&stores.scripts, EXCLUSIVE).await;
+    let forced = stores.each[0].force_release("a", "why", secs(20), None, 10);
+    forced.await.unwrap();
+    let is_free = stores.scripts.acknowledge_forced(EXCLUSIVE).await.unwrap();
+    assert!(!is_free, "one store is no majority");
+}
+
+#[tokio::test(start_paused = true)]
+async fn releases_without_an_id_give_one_hold_back_each() {
+    let stores = Quorum::new(3);
+    let serial = takes(&stores.scripts, EXCLUSIVE).await;
+    let again = Attempt {
+        known_holds: Some(1),
+        serial: Some(serial),
+        ..attempt("a2")
+    };
+    let acquired = stores
+        .scripts
+        .acquire(EXCLUSIVE, secs(60), &again, Refusal::Forgotten);
+    acquired.await.unwrap();
+    for left in [1, 0] {
+        let released = stores.scripts.release(EXCLUSIVE, None, secs(60), None);
+        let held = expect!(released.await.unwrap(), Released::Done { held, .. } => held);
+        assert_eq!(held, left);
+    }
 }
 
 #[tokio::test(start_paused = true)]

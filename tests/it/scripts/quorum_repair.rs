@@ -79,6 +79,40 @@ async fn a_release_is_sent_until_the_lease_is_over() {
     }
 }
 
+/// The same of an undo, by its record or by the serial.
+#[tokio::test(start_paused = true)]
+async fn an_undo_is_sent_until_the_lease_is_over() {
+    for (request_id, is_lowered) in [(None, true), (None, false), (Some("r1"), false)] {
+        let stores = Quorum::new(3);
+        let lease = secs(7200);
+        let first = Attempt {
+            request_id,
+            ..attempt("a1")
+        };
+        let acquired = stores
+            .scripts
+            .acquire(EXCLUSIVE, lease, &first, Refusal::Forgotten);
+        let serial = expect!(acquired.await.unwrap(), Acquired::Granted { serial, .. } => serial);
+        stores.faults[2].set_unavailable(true);
+        let undone = if is_lowered {
+            stores.scripts.lower(EXCLUSIVE, serial, 0, lease).await
+        } else {
+            let own = Attempt {
+                request_id: request_id.or(Some("a1")),
+                known_holds: Some(0),
+                serial: Some(serial),
+                lease,
+                ..attempt("a1")
+            };
+            stores.scripts.undo(EXCLUSIVE, &own).await
+        };
+        assert_eq!(undone, Ok(true));
+        tokio::time::sleep(secs(3600)).await;
+        stores.faults[2].set_unavailable(false);
+        eventually("it is repaired", || async { stores.with(b"a") == 0 }).await;
+    }
+}
+
 /// A store that is away for long is called for few of the releases that it has missed, and when it
 /// is back, the calls do not come all at once.
 #[tokio::test(start_paused = true)]

@@ -45,10 +45,11 @@ async fn with_mutual_tls_only_good_certificates_are_let_in_and_say_who_calls() {
     let mallory = authority.client("spiffe://prod/mallory");
     let old = authority.issue(expired);
     let foreign = stranger.client("spiffe://prod/alice");
+    // Without one last: the first reason of an address is the one that is audited.
     for (shown, what) in [
-        (None, "none"),
         (Some(&old), "old"),
         (Some(&foreign), "foreign"),
+        (None, "none"),
     ] {
         assert!(!is_let_in(&authority, &coordinator, shown).await, "{what}");
     }
@@ -88,6 +89,69 @@ async fn refusals(address: &str, authority: &Authority) -> [String; 2] {
     let refused = client.session().open().await.unwrap_err();
     let said = String::from_utf8(output.stderr).unwrap();
     [said, refused.to_string()]
+}
+
+/// What a command says and how it exits without a client certificate, or with a wrong one.
+async fn denied(
+    authority: &Authority,
+    coordinator: &Coordinator,
+    command: &str,
+    shown: Option<&Issued>,
+) -> (Option<i32>, String) {
+    let lockkeeper = env!("CARGO_BIN_EXE_lockkeeper");
+    let mut asks = tokio::process::Command::new(lockkeeper);
+    let (command, rest) = command.split_once(" -- ").unwrap_or((command, ""));
+    let server = format!("https://localhost:{}", coordinator.address().port());
+    asks.args(command.split(' ')).args(["--server", &server]);
+    let trusted = authority.file("trusted.crt", &authority.certificate);
+    asks.arg("--ca-file").arg(trusted);
+    if let Some(shown) = shown {
+        let certificate = authority.file("shown.crt", &shown.certificate);
+        asks.arg("--certificate-file").arg(certificate);
+        let key = authority.file("shown.key", &shown.key);
+        asks.arg("--key-file").arg(key);
+    }
+    if !rest.is_empty() {
+        asks.arg("--").arg(rest);
+    }
+    let output = asks.output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), said)
+}
+
+#[tokio::test]
+async fn a_command_without_a_client_certificate_names_the_flag() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let coordinator = Coordinator::start(&authority.mutual()).await;
+    let foreign = stranger.client("spiffe://prod/alice");
+    // With TLS 1.3 the refusal races with the first call.
+    for command in ["try-acquire a"; 6]
+        .into_iter()
+        .chain(["describe a", "health", "run a -- true"])
+    {
+        for (shown, hint) in [
+            (None, "require a client certificate (--certificate-file"),
+            (Some(&foreign), "not accept the client certificate"),
+        ] {
+            let (exit, said) = denied(&authority, &coordinator, command, shown).await;
+            assert_eq!(exit, Some(69), "{command}: {said}");
+            assert!(said.contains(hint), "{command}: {said}");
+            assert!(!said.contains("retry with"), "{command}: {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_a_certificate_is_audited_where_one_is_required() {
+    let authority = Authority::new();
+    let coordinator = Coordinator::start(&authority.mutual()).await;
+    assert!(!is_let_in(&authority, &coordinator, None).await);
+    eventually("the handshake is audited", || async {
+        let log = coordinator.log();
+        let mut lines = log.lines().filter(|line| line.contains("TlsHandshake"));
+        lines.any(|line| line.contains("no client certificate") && line.contains("denied"))
+    })
+    .await;
 }
 
 /// Something that answers in another protocol, and its address as one of TLS.

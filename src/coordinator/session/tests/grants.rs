@@ -1,6 +1,9 @@
 //! What is registered, replaced, confirmed, released and lost.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use lockkeeper_store::script::{CallError, Mode, Note};
 use tokio::time::Instant;
@@ -275,7 +278,12 @@ async fn a_resuming_client_hears_anew_of_what_is_lost_also_if_the_session_did_no
     while table.told().is_some() {}
     let named = Holding::Lock(table.grant("b", Mode::Exclusive, 1));
     let session = &table.session;
-    session.lose_named(&table.deadlines, named, LostReason::TakenOver);
+    session.lose_named(
+        &table.deadlines,
+        named,
+        LostReason::TakenOver,
+        &HashSet::new(),
+    );
     assert_eq!(table.notice().await.unwrap(), "lost b TAKEN_OVER");
     let lost = What::Lost(LostReason::TakenOver);
     assert_eq!(table.told(), Some((lost, "b".to_owned(), 1)));
@@ -289,7 +297,12 @@ async fn a_hold_that_a_resume_finds_lost_is_counted() {
     table.hold("a");
     let named = Holding::Lock(table.grant("a", Mode::Exclusive, 1));
     let session = &table.session;
-    session.lose_named(&table.deadlines, named, LostReason::TakenOver);
+    session.lose_named(
+        &table.deadlines,
+        named,
+        LostReason::TakenOver,
+        &HashSet::new(),
+    );
     assert_eq!(contention.all()[0].hold_count, 1);
 }
 

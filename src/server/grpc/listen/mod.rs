@@ -239,9 +239,14 @@ async fn secure(
         return Ok(Connection::over_tcp(stream, peer, admitted));
     };
     let (stream, named) = refused::noting(tls.acceptor().accept(stream)).await;
-    if let (Err(error), Some(named)) = (&stream, named) {
-        let why = Unauthenticated(format!("a client certificate of {named}: {error}"));
-        access.denied(peer.address, "TlsHandshake", &why);
+    if let Err(error) = &stream {
+        let why = match named {
+            Some(named) => Some(format!("a client certificate of {named}: {error}")),
+            None => refused::shows_none(error).then(|| "no client certificate".to_owned()),
+        };
+        if let Some(why) = why {
+            access.denied(peer.address, "TlsHandshake", &Unauthenticated(why));
+        }
     }
     Ok(Connection::over_tls(stream?, peer, &tls, admitted))
 }

@@ -1,4 +1,4 @@
-//! Client certificates that a handshake refuses: whom they name, for the audit log.
+//! Client certificates that a handshake refuses or misses: whom they name, for the audit log.
 
 use std::{cell::RefCell, future::Future, io, sync::Arc};
 
@@ -28,6 +28,12 @@ pub(super) async fn noting<T>(
         (ended, NAMED.with(RefCell::take))
     };
     NAMED.scope(RefCell::default(), noted).await
+}
+
+/// Whether a handshake failed because the client has shown no certificate. There is none to verify.
+pub(super) fn shows_none(failed: &io::Error) -> bool {
+    let tls = failed.get_ref().and_then(|it| it.downcast_ref());
+    matches!(tls, Some(Error::NoCertificatesPresented))
 }
 
 impl ClientCertVerifier for Noting {

@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use deadpool_redis::{
     Manager, Pool, Runtime,
     redis::{
-        AsyncConnectionConfig, Client, ClientTlsConfig, ProtocolVersion, RedisError,
-        TlsCertificates,
+        AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ProtocolVersion,
+        RedisError, TlsCertificates,
         aio::{AsyncPushSender, MultiplexedConnection},
         cmd,
         io::tcp::{TcpSettings, socket2::TcpKeepalive},
@@ -15,7 +15,7 @@ use deadpool_redis::{
 
 use futures::future::join_all;
 
-use super::{ConfigError, RedisConfig, url};
+use super::{ConfigError, RedisConfig, reply, url};
 use crate::host::{
     Metrics, Script,
     metrics::{Open, Purpose},
@@ -136,7 +136,8 @@ impl Endpoint {
         let mut connection = self
             .client
             .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+            .await
+            .map_err(|error| reply::hinted(error, self.has_tls()))?;
         // A server that does not allow naming is as good as any; a lost connection shows in its
         // first use.
         let mut name = cmd("CLIENT");
@@ -207,6 +208,11 @@ impl Endpoint {
     /// The time limit of opening a connection.
     pub(super) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
+    }
+
+    fn has_tls(&self) -> bool {
+        let address = self.client.get_connection_info().addr();
+        matches!(address, ConnectionAddr::TcpTls { .. })
     }
 
     fn settings(&self) -> AsyncConnectionConfig {

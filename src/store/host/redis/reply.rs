@@ -1,5 +1,7 @@
 //! What Redis answered, in the host's words.
 
+use std::io;
+
 use bytes::Bytes;
 use deadpool_redis::redis::{self, ErrorKind, RedisError, ServerError};
 
@@ -102,6 +104,26 @@ pub(super) fn connect_failure(error: &RedisError) -> String {
     } else {
         explained(error.to_string())
     }
+}
+
+/// A failure to open a connection that may be due to TLS on one side only, with a hint.
+pub(super) fn hinted(error: RedisError, has_tls: bool) -> RedisError {
+    let hint = if has_tls {
+        "rediss:// needs a server with TLS"
+    } else {
+        "a server with TLS needs rediss://"
+    };
+    let failure = connect_failure(&error);
+    let is_likely = if has_tls {
+        // A server without TLS waits for the end of a command.
+        error.is_timeout() || failure.contains("InvalidContentType")
+    } else {
+        error.is_connection_dropped() && !error.is_connection_refusal()
+    };
+    if is_likely {
+        return io::Error::other(format!("{failure}: {hint}")).into();
+    }
+    error
 }
 
 /// Whether two failures differ in nothing but numbers: those of TLS contain the time.
@@ -223,6 +245,26 @@ mod tests {
         assert!(of("CertificateRequired").contains("store.tls.certificate_file"));
         assert!(!of("InternalError").contains("certificate_file"));
         assert_eq!(explained("refused".to_owned()), "refused");
+    }
+
+    #[test]
+    fn tls_on_one_side_only_is_hinted_at_where_it_may_be_the_cause() {
+        let of = |kind: io::ErrorKind, has_tls| {
+            let error = io::Error::from(kind).into();
+            connect_failure(&hinted(error, has_tls))
+        };
+        let timeout = of(io::ErrorKind::TimedOut, true);
+        assert!(timeout.starts_with("connecting took too long: rediss://"));
+        assert!(of(io::ErrorKind::ConnectionReset, false).ends_with("needs rediss://"));
+        assert!(of(io::ErrorKind::UnexpectedEof, false).ends_with("needs rediss://"));
+        for (kind, has_tls) in [
+            (io::ErrorKind::TimedOut, false),
+            (io::ErrorKind::ConnectionReset, true),
+            (io::ErrorKind::ConnectionRefused, true),
+            (io::ErrorKind::ConnectionRefused, false),
+        ] {
+            assert!(!of(kind, has_tls).contains("rediss"), "{kind:?}");
+        }
     }
 
     #[test]

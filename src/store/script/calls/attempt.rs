@@ -28,6 +28,9 @@ pub struct Attempt<'a> {
     /// For how long after its lease nobody gets the lock, unless the owner releases it before. Of
     /// an exclusive or fair lock that the owner does not hold yet.
     pub delay: Option<Duration>,
+    /// The lease of the grant that an undo is about. A store of a quorum that misses the undo is
+    /// sent it for as long.
+    pub lease: Duration,
 }
 
 // === impl Attempt ===
@@ -45,6 +48,7 @@ impl<'a> Attempt<'a> {
             note: None,
             least: None,
             delay: None,
+            lease: Duration::ZERO,
         }
     }
 }

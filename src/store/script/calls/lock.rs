@@ -123,14 +123,9 @@ impl Attempt<'_> {
     /// No attempt: its undo lowers the holds of the grant with this serial to a number.
     pub(crate) fn to_lower(serial: u64, holds: u32) -> Self {
         Self {
-            request_id: None,
-            attempt: "",
             known_holds: Some(holds),
             serial: Some(serial),
-            fresh_serial: 0,
-            note: None,
-            least: None,
-            delay: None,
+            ..Self::new("", 0)
         }
     }
 }

@@ -100,8 +100,11 @@ impl Quorum {
             return Err(self.undecided(&answers));
         }
         let undo = Repair::new(hold, Action::Undo(OwnAttempt::from(attempt)));
-        // As long as its record is kept.
-        let at_most = self.0.config.request_retention;
+        let retention = self.0.config.request_retention;
+        // Without a record or a serial it could take a hold that the owner has acquired since.
+        let is_exact = attempt.request_id.is_some() || attempt.serial.is_some();
+        let lease = attempt.lease.max(retention);
+        let at_most = if is_exact { lease } else { retention };
         self.send_to_the_rest(&undo, &answers, at_most);
         Ok(answers.iter().any(|undone| matches!(undone, Ok(true))))
     }

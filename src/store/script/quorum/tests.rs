@@ -75,6 +75,9 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
         ("g1@5 g1@5 g1@9", new, Some((vec![0, 1, 2], 1, 9))),
         ("r1@5 r1@5 r1@9", new, Some((vec![0, 1], 1, 5))),
         ("g1@5 ? b9@1", new, None),
+        // What an attempt that was given up has left there is no hold that the caller knows of.
+        ("g2@5 g2@5 g2@5", new, None),
+        ("g1@5 g1@5 g1@5", again, None),
         ("g1@1 g1@2 b9@1 b9@1 g1@3", new, Some((vec![0, 1, 4], 1, 3))),
         ("g1@1 g1@2 b9@1 b9@1 ?", new, None),
         // A store that has lost the first hold, or never had it, is not counted.
@@ -119,6 +122,7 @@ fn readers_agree_on_their_grant_and_get_the_last_writers_token() {
     let expected = Some((vec![0, 1], 2, 5));
     assert_eq!(won("g2@5 g2@5 g2@6", again), expected);
     assert_eq!(won("g2@5 g2@6 g2@6", again), None);
+    assert_eq!(won("g1@5 g1@6 g1@7", known(Mode::Read, None, None)), None);
     let tokens = |tokens: &[u64]| {
         let votes = tokens.iter().map(|token| {
             let Ok(Ballot::Granted(granted)) = vote(&format!("g1@{token}")) else {
@@ -212,6 +216,7 @@ fn a_release_is_what_a_majority_says() {
     for (answers, expected) in [
         ([done(0), done(0), done(0)], Some(Ok(Ok(0)))),
         ([done(1), done(0), done(1)], Some(Ok(Ok(1)))),
+        ([done(1), done(0), done(0)], Some(Ok(Ok(0)))),
         ([done(0), not(NeverHeld), done(0)], Some(Ok(Ok(0)))),
         ([done(0), not(Expired), away()], Some(Ok(Ok(0)))),
         (
@@ -236,6 +241,18 @@ fn a_release_is_what_a_majority_says() {
     ] {
         assert_eq!(combine(answers.clone()), expected, "{answers:?}");
     }
+    let repeated = [0, 2, 0].map(|held| {
+        Ok(Released::Done {
+            hold_count: 1,
+            held,
+            lease: LEASE,
+        })
+    });
+    let released = give_back::combine(&repeated.into(), 2);
+    assert!(
+        matches!(released, Some(Ok(Released::Done { held: 0, .. }))),
+        "what a majority holds: {released:?}"
+    );
 }
 
 #[test]

@@ -113,10 +113,20 @@ impl Scripts {
         on_store!(self, undo(hold, attempt))
     }
 
-    /// Lowers the holds of the grant with this serial to a number, freeing the lock at 0. Safe to
-    /// repeat.
-    pub async fn lower(&self, hold: Hold<'_>, serial: u64, holds: u32) -> Result<bool, CallError> {
-        self.undo(hold, &Attempt::to_lower(serial, holds)).await
+    /// Lowers the holds of the grant with this serial and lease to a number, freeing the lock at 0.
+    /// Safe to repeat.
+    pub async fn lower(
+        &self,
+        hold: Hold<'_>,
+        serial: u64,
+        holds: u32,
+        lease: Duration,
+    ) -> Result<bool, CallError> {
+        let lower = Attempt {
+            lease,
+            ..Attempt::to_lower(serial, holds)
+        };
+        self.undo(hold, &lower).await
     }
 
     /// Takes away what an acquire with [`Refusal::Waits`] left behind. Safe to repeat.
