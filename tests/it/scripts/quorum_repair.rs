@@ -49,6 +49,34 @@ async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
     }
 }
 
+/// A store that missed the release of one of two holds keeps the other one.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_missed_a_release_keeps_the_holds_that_are_left() {
+    let stores = Quorum::new(3);
+    let serial = takes(&stores.scripts, EXCLUSIVE).await;
+    let again = Attempt {
+        known_holds: Some(1),
+        serial: Some(serial),
+        ..Attempt::new("a2", 2)
+    };
+    let scripts = &stores.scripts;
+    let acquired = scripts.acquire(EXCLUSIVE, secs(60), &again, Refusal::Forgotten);
+    assert!(matches!(
+        acquired.await,
+        Ok(Acquired::Granted { hold_count: 2, .. })
+    ));
+    stores.faults[2].set_unavailable(true);
+    let released = scripts.release(EXCLUSIVE, Some(serial), secs(60), None);
+    released.await.unwrap();
+    stores.faults[2].set_unavailable(false);
+    let holds = async || {
+        let seen = stores.each[2].inspect("a", 1).await.unwrap();
+        seen.holders.iter().map(|it| it.hold_count).sum::<u32>()
+    };
+    eventually("it is repaired", || async { holds().await != 2 }).await;
+    assert_eq!(holds().await, 1);
+}
+
 /// A release is of use as long as the lease: until then the store would keep the lock from others.
 #[tokio::test(start_paused = true)]
 async fn a_release_is_sent_until_the_lease_is_over() {
@@ -366,6 +394,28 @@ async fn a_server_that_is_two_stores_has_one_vote() {
     stores.faults[1].set_unavailable(true);
     let refused = stores.scripts.inspect("a", 1).await.unwrap_err();
     let why = expect!(refused, CallError::Unavailable);
+    assert!(why.starts_with("1 of 3 stores answered"), "{why}");
+}
+
+/// Which server it is may be known only when it has answered.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_turns_out_to_be_two_stores_has_one_vote() {
+    let stores = Quorum::new(3);
+    stores.faults[1].set_unavailable(true);
+    let identify = async {
+        tokio::time::sleep(millis(5)).await;
+        for which in [0, 2] {
+            stores.faults[which].identify("one");
+        }
+    };
+    for faults in &stores.faults {
+        faults.set_answer_delay(millis(10));
+    }
+    let attempt = attempt("a1");
+    let scripts = &stores.scripts;
+    let acquire = scripts.acquire(EXCLUSIVE, secs(10), &attempt, Refusal::Forgotten);
+    let (acquired, ()) = tokio::join!(acquire, identify);
+    let why = expect!(acquired, Err(CallError::Unavailable(why)) => why);
     assert!(why.starts_with("1 of 3 stores answered"), "{why}");
 }
 
