@@ -18,8 +18,11 @@ use tonic::{
 use tower::{Service as _, service_fn};
 
 use crate::{
-    Address, Authorize, Error, TlsFiles, Token, dial::Dial, first_answer::Handshake,
-    tls_sniff::TlsSniffer, transport_error,
+    Address, Authorize, Error, TlsFiles, Token,
+    dial::Dial,
+    first_answer::{ENDED, Handshake},
+    tls_sniff::TlsSniffer,
+    transport_error,
 };
 
 /// The connection that generated clients send their calls on.
@@ -125,37 +128,21 @@ impl Connector {
                 endpoint.connect_with_connector(dial).await
             }
         };
-        let channel = connected.map_err(|error| Error::Unreachable {
+        let unreachable = |cause| Error::Unreachable {
             address: address.clone(),
-            cause: transport_error::describe(&error),
-        })?;
-        if self.dial.is_none() && address.is_tls() {
-            self.expect_answer(address, first_answer).await?;
+            cause,
+        };
+        let channel = connected.map_err(|error| unreachable(transport_error::describe(&error)))?;
+        if self.dial.is_none()
+            && address.is_tls()
+            && let Ok(Err(_ended)) = timeout(CONNECT_TIMEOUT, first_answer).await
+        {
+            return Err(unreachable(ENDED.to_owned()));
         }
         Ok(InterceptedService::new(
             channel,
             Authorize(self.token.clone()),
         ))
-    }
-
-    /// Waits until the coordinator has accepted the client certificate, or the lack of one. Whether
-    /// that is why it ends the connection cannot be seen: the alert is encrypted.
-    async fn expect_answer(
-        &self,
-        address: &Address,
-        answer: oneshot::Receiver<()>,
-    ) -> Result<(), Error> {
-        let Ok(Err(_ended)) = timeout(CONNECT_TIMEOUT, answer).await else {
-            return Ok(());
-        };
-        let why = match &self.tls.certificate {
-            None => "may require a client certificate (--certificate-file, --key-file)",
-            Some(_) => "may not accept the client certificate (--certificate-file)",
-        };
-        Err(Error::Unreachable {
-            address: address.clone(),
-            cause: format!("the server ended the TLS handshake: it {why}"),
-        })
     }
 }
 

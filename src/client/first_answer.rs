@@ -19,6 +19,10 @@ const ENCRYPTED: u8 = 23;
 /// The header of an encrypted alert of TLS 1.3. All frames of HTTP/2 are longer.
 const ALERT: [u8; 5] = [ENCRYPTED, 3, 3, 0, 19];
 
+/// Why the server ends the connection cannot be seen: the alert is encrypted.
+pub(crate) const ENDED: &str = "the server ended the TLS handshake: it may require a client \
+                                certificate, or not accept this one (--certificate-file)";
+
 /// How many bytes a read takes until the first answer.
 const READ_MAX: usize = 512;
 
@@ -67,25 +71,11 @@ impl<T: Wire> Read for Handshake<T> {
 
 impl<T: Wire> Write for Handshake<T> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.wire).poll_write(cx, bytes);
-        if self.report.is_none() {
-            return written;
-        }
-        let written = ready!(written);
-        let is_closed = written.as_ref().is_err_and(|error| {
-            let kinds = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
-            kinds.contains(&error.kind())
-        });
-        // The server takes no more, and may have said why. Reading finds that, or the end.
-        if is_closed {
-            return Poll::Ready(Ok(bytes.len()));
-        }
-        self.is_client_done |= written.is_ok() && bytes.first() == Some(&ENCRYPTED);
-        Poll::Ready(written)
+        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -105,12 +95,17 @@ impl<T: Wire> Write for Handshake<T> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.report.is_none() {
-            return Pin::new(&mut self.wire).poll_write_vectored(cx, slices);
-        }
-        // One by one: each slice begins with a record.
-        let first = slices.iter().find(|it| !it.is_empty());
-        self.poll_write(cx, first.map_or(&[], |it| it))
+        // Each slice begins with a record.
+        let is_encrypted = |it: &io::IoSlice<'_>| it.first() == Some(&ENCRYPTED);
+        self.is_client_done |= slices.iter().any(is_encrypted);
+        let written = Pin::new(&mut self.wire).poll_write_vectored(cx, slices);
+        let is_refused = self.report.is_some() && self.is_client_done;
+        written.map_err(|error| match error.kind() {
+            kind @ (io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) if is_refused => {
+                io::Error::new(kind, ENDED)
+            }
+            _ => error,
+        })
     }
 }
 
@@ -170,10 +165,12 @@ mod tests {
         buffer.filled().len()
     }
 
-    fn write(handshake: &mut Handshake<Server>, bytes: &[u8]) -> bool {
+    fn write(handshake: &mut Handshake<Server>, bytes: &[u8]) -> Result<usize, String> {
         let mut cx = Context::from_waker(noop_waker_ref());
-        let written = Pin::new(handshake).poll_write(&mut cx, bytes);
-        matches!(written, Poll::Ready(Ok(count)) if count == bytes.len())
+        match Pin::new(handshake).poll_write(&mut cx, bytes) {
+            Poll::Ready(written) => written.map_err(|error| error.to_string()),
+            Poll::Pending => panic!("it waits"),
+        }
     }
 
     const HELLO: [u8; 3] = [22, 3, 1];
@@ -192,17 +189,28 @@ mod tests {
                 takes_more: true,
             };
             let mut handshake = Handshake::new(server, Some(report));
-            assert!(write(&mut handshake, &HELLO));
+            write(&mut handshake, &HELLO).unwrap();
             assert_eq!(read(&mut handshake), ALERT.len());
             assert!(reported.try_recv().is_err(), "part of the handshake");
-            assert!(write(&mut handshake, &FINISHED));
-            handshake.wire.takes_more = false;
-            assert!(write(&mut handshake, b"a call"));
+            write(&mut handshake, &FINISHED).unwrap();
             handshake.wire.sent = answer;
             assert_eq!(read(&mut handshake), answer.len());
-            assert_eq!(write(&mut handshake, b"a call"), answer.is_empty());
             drop(handshake);
             assert_eq!(reported.try_recv().is_ok(), is_reported);
         }
+    }
+
+    #[test]
+    fn a_write_that_fails_before_an_answer_is_explained() {
+        let (report, _reported) = oneshot::channel();
+        let server = Server {
+            sent: &[23, 3, 3, 0, 60, 1],
+            takes_more: false,
+        };
+        let mut handshake = Handshake::new(server, Some(report));
+        assert_eq!(write(&mut handshake, &HELLO).unwrap_err(), "broken pipe");
+        assert_eq!(write(&mut handshake, &FINISHED).unwrap_err(), ENDED);
+        read(&mut handshake);
+        assert_eq!(write(&mut handshake, b"a call").unwrap_err(), "broken pipe");
     }
 }

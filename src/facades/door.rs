@@ -2,8 +2,8 @@
 
 use lockkeeper_access::{Access, Account, Audited, Right};
 use lockkeeper_coordinator::{
-    Acquire, Answer, AnswersTo, Coordinator, Error, Invalid, LockName, Mode, Operation, Owner,
-    Release, Reply, RequestId, mailbox,
+    Answer, AnswersTo, Coordinator, Error, Invalid, LockName, Mode, Operation, Owner, Release,
+    Reply, RequestId, mailbox,
 };
 use tonic::{Extensions, Status};
 
@@ -29,25 +29,6 @@ pub(crate) fn account(extensions: &Extensions) -> Account {
 pub(crate) fn text<'a>(field: &'static str, bytes: &'a [u8]) -> Result<&'a str, Error> {
     let text = std::str::from_utf8(bytes);
     text.map_err(|_| Invalid::new(field, "must be UTF-8").into())
-}
-
-/// An acquire that asks for nothing but the lock.
-pub(crate) fn acquire(account: &Account, name: LockName, mode: Mode, owner: Owner) -> Acquire {
-    Acquire {
-        name,
-        mode,
-        owner,
-        lease: None,
-        wait: None,
-        request_id: None,
-        min_replica_acks: 0,
-        note: None,
-        hold_at_least: None,
-        lock_delay: None,
-        end_on_deadlock: false,
-        preferred: false,
-        account: account.clone(),
-    }
 }
 
 /// A release of one hold.

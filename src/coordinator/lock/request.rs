@@ -84,6 +84,25 @@ pub struct CheckToken {
 // === impl Acquire ===
 
 impl Acquire {
+    /// A request for nothing but the lock, that waits without a limit.
+    pub fn new(name: LockName, mode: Mode, owner: Owner, account: &Account) -> Self {
+        Self {
+            name,
+            mode,
+            owner,
+            lease: None,
+            wait: None,
+            request_id: None,
+            min_replica_acks: 0,
+            note: None,
+            hold_at_least: None,
+            lock_delay: None,
+            end_on_deadlock: false,
+            preferred: false,
+            account: account.clone(),
+        }
+    }
+
     /// If it is preferred, it comes before the other waiters of a fair lock, and its wait asks the
     /// holder to release the lock. Its note says so, and such a holder is not asked by others.
     pub fn prefer(mut self, preferred: bool) -> Result<Self, Invalid> {

@@ -58,19 +58,13 @@ impl AcquireAll {
     pub(crate) fn member(&self, which: usize, wait: Option<Duration>) -> Acquire {
         let (name, mode) = self.locks.get(which);
         Acquire {
-            name: name.clone(),
-            mode,
-            owner: self.owner.clone(),
             lease: self.lease,
             wait,
             request_id: self.request_id.clone(),
             min_replica_acks: self.min_replica_acks,
             note: self.note.clone(),
-            hold_at_least: None,
-            lock_delay: None,
             end_on_deadlock: self.end_on_deadlock,
-            preferred: false,
-            account: self.account.clone(),
+            ..Acquire::new(name.clone(), mode, self.owner.clone(), &self.account)
         }
     }
 }

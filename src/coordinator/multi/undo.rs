@@ -99,8 +99,11 @@ impl DeliveryAll {
     /// Replaces the grants by those of the session's grant table, which a repeat may have been
     /// answered with.
     pub(crate) fn set_registered(&mut self, registered: Vec<(Grant, Lost)>, repeated: bool) {
-        let repeats = registered.iter().filter(|_| repeated);
-        repeats.for_each(|(_, lost)| lost.set_repeated());
+        if repeated {
+            for (_, lost) in &registered {
+                lost.set_repeated();
+            }
+        }
         if let Parts::Together { grants, .. } = &mut self.0 {
             *grants = registered;
         }

@@ -6,8 +6,8 @@ use lockkeeper_access::Account;
 use lockkeeper_store::script::{Mode, Refusal};
 
 use super::{
-    Fault, MILLI, SECOND, acquire, config, granted, holders, in_session, name, named, one_hold,
-    open, settle, start_faulty, two_on_one_store,
+    Fault, Faults, MILLI, SECOND, acquire, config, granted, holders, in_session, name, named,
+    one_hold, open, settle, start_faulty, two_on_one_store,
 };
 use crate::{
     coordinator::Coordinator,
@@ -36,6 +36,25 @@ async fn resume(at: &Coordinator, opened: &Opened, grants: &[&Grant]) -> Opened 
     let (id, token) = (opened.stream.id(), &opened.resume_token);
     let resumed = at.resume(Account::default(), id, token, named(grants));
     resumed.await.unwrap()
+}
+
+/// A session releases one of two holds; the request is lost, and so are the first completions.
+async fn release_in_doubt(
+    at: &Coordinator,
+    faults: &Faults,
+    completions: usize,
+) -> (Opened, Acquire, Grant) {
+    let opened = open(at);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
+    granted(at, &request).await.take().unwrap();
+    let grant = granted(at, &request).await.take().unwrap();
+    faults.next("lock_release", Fault::RequestLost);
+    for _ in 0..completions {
+        faults.next("lock_undo", Fault::Unavailable);
+    }
+    let released = release(&at.core, &one_hold_of(&request)).await;
+    released.unwrap_err();
+    (opened, request, grant)
 }
 
 fn hold_counts(opened: &Opened) -> Vec<u32> {
@@ -96,16 +115,7 @@ async fn a_release_in_doubt_takes_nothing_that_a_resume_has_confirmed() {
     for is_elsewhere in [true, false] {
         let (faults, [left, there]) = two_on_one_store(true);
         settle().await;
-        let opened = open(&left);
-        let request = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
-        granted(&left, &request).await.take().unwrap();
-        let grant = granted(&left, &request).await.take().unwrap();
-        faults.next("lock_release", Fault::RequestLost);
-        for _ in 0..3 {
-            faults.next("lock_undo", Fault::Unavailable);
-        }
-        let released = release(&left.core, &one_hold_of(&request)).await;
-        released.unwrap_err();
+        let (opened, request, grant) = release_in_doubt(&left, &faults, 3).await;
         let next = if is_elsewhere { &there } else { &left };
         let (id, token) = (opened.stream.id().clone(), opened.resume_token);
         drop(opened.stream);
@@ -123,15 +133,7 @@ async fn a_release_in_doubt_takes_nothing_that_a_resume_has_confirmed() {
 #[tokio::test(start_paused = true)]
 async fn a_release_in_doubt_is_completed_while_its_session_goes_on() {
     let (faults, coordinator, _store) = start_faulty(config());
-    let opened = open(&coordinator);
-    let request = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
-    for _ in 0..2 {
-        granted(&coordinator, &request).await.take().unwrap();
-    }
-    faults.next("lock_release", Fault::RequestLost);
-    faults.next("lock_undo", Fault::Unavailable);
-    let released = release(&coordinator.core, &one_hold_of(&request)).await;
-    released.unwrap_err();
+    let (_opened, _, _) = release_in_doubt(&coordinator, &faults, 1).await;
     tokio::time::sleep(SECOND).await;
     let held = holders(&coordinator.core, "a").await;
     assert_eq!(held, [("o".to_owned(), 1)]);
@@ -159,15 +161,7 @@ async fn an_undo_that_is_not_answered_does_not_keep_its_session_from_being_resum
 #[tokio::test(start_paused = true)]
 async fn a_release_after_one_that_was_given_up_takes_one_hold() {
     let (faults, coordinator, _store) = start_faulty(config());
-    let opened = open(&coordinator);
-    let request = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
-    for _ in 0..2 {
-        granted(&coordinator, &request).await.take().unwrap();
-    }
-    faults.next("lock_release", Fault::RequestLost);
-    faults.next("lock_undo", Fault::Unavailable);
-    let first = release(&coordinator.core, &one_hold_of(&request)).await;
-    first.unwrap_err();
+    let (opened, request, _) = release_in_doubt(&coordinator, &faults, 1).await;
     settle().await;
     drop(opened.stream);
     tokio::time::sleep(SECOND).await;

@@ -12,7 +12,7 @@ use super::v1::{
 };
 use crate::{
     Door,
-    door::{account, acquire, release},
+    door::{account, release},
 };
 
 /// Serves the lock calls of Dapr.
@@ -53,7 +53,7 @@ impl DaprService {
         }
         let acquire = Acquire {
             lease: Some(lease),
-            ..acquire(account, name, Mode::Exclusive, owner)
+            ..Acquire::new(name, Mode::Exclusive, owner, account)
         };
         let Tried::Acquired(delivery) = coordinator.try_acquire(acquire).await? else {
             return Ok(false);

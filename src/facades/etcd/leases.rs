@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
 use super::refused::{lease_exists, no_lease, refused, ttl_too_large};
-use crate::{Door, door::acquire};
+use crate::Door;
 
 /// The leases by id. Those of other identities are others, whatever their ids.
 #[derive(Clone, Debug, Default)]
@@ -277,6 +277,6 @@ impl Held {
         account: &Account,
         name: LockName,
     ) -> Result<Acquire, Status> {
-        Ok(acquire(account, name, Mode::Fair, self.owner(door)?))
+        Ok(Acquire::new(name, Mode::Fair, self.owner(door)?, account))
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Door,
-    door::{account, acquire, release},
+    door::{account, release},
 };
 
 /// Serves the locks of states.
@@ -43,7 +43,7 @@ impl StateLockService {
         let acquire = Acquire {
             lease: Some(Lease::named("lease", self.lease, limits)?),
             note: info.note()?,
-            ..acquire(account, name, Mode::Exclusive, owner)
+            ..Acquire::new(name, Mode::Exclusive, owner, account)
         };
         match coordinator.try_acquire(acquire).await? {
             Tried::Busy { holder } => Ok(Some(of_holder(holder.note.as_deref()))),

@@ -87,20 +87,14 @@ impl Calls {
 impl Requests<'_> {
     pub(super) fn campaign(&self, request: &pb::CampaignRequest) -> Result<Campaign, Error> {
         let name = self.name(&request.name, Right::Acquire)?;
+        let owner = self.in_session(&request.session_id, &request.owner)?;
         let acquire = Acquire {
-            owner: self.in_session(&request.session_id, &request.owner)?,
-            name,
-            mode: Mode::Fair,
             lease: self.lease(request.lease)?,
-            wait: None,
             request_id: self.request_id(&request.request_id)?,
             min_replica_acks: request.min_replica_acks,
             note: convert_note::of_request(request.note.as_ref())?,
-            hold_at_least: None,
             lock_delay: self.period("lock_delay", request.lock_delay, Mode::Fair)?,
-            account: self.account.clone(),
-            end_on_deadlock: false,
-            preferred: false,
+            ..Acquire::new(name, Mode::Fair, owner, self.account)
         };
         Ok(Campaign {
             acquire: acquire.prefer(request.preferred)?,

@@ -34,23 +34,13 @@ impl Requests<'_> {
     }
 
     pub(super) fn claim(&self, request: &pb::ClaimRequest) -> Result<Claim, Error> {
-        let acquire = Acquire {
-            name: self.name(&request.name, Right::Acquire)?,
-            owner: self.in_session(&request.session_id, &request.owner)?,
-            mode: Mode::Exclusive,
-            lease: self.lease(request.lease)?,
-            wait: None,
-            request_id: None,
-            min_replica_acks: 0,
-            note: None,
-            hold_at_least: None,
-            lock_delay: None,
-            end_on_deadlock: false,
-            preferred: false,
-            account: self.account.clone(),
-        };
+        let name = self.name(&request.name, Right::Acquire)?;
+        let owner = self.in_session(&request.session_id, &request.owner)?;
         Ok(Claim {
-            acquire,
+            acquire: Acquire {
+                lease: self.lease(request.lease)?,
+                ..Acquire::new(name, Mode::Exclusive, owner, self.account)
+            },
             ticket: request.ticket.clone(),
         })
     }

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tonic::Code;
 
 use crate::{
-    feed::{Terms, Wait},
+    feed::{Terms, Wait, Watch},
     messages::{TOKEN, TOLERANCE},
     stage::Stage,
 };
@@ -152,27 +152,22 @@ pub(super) async fn a_watch_is_told_everything_in_order(stage: &mut Stage) -> Re
 }
 
 pub(super) async fn a_watch_that_goes_on_tells_a_gap(stage: &mut Stage) -> Result<()> {
-    let _stream = stage.connect().await?;
-    let watch = json!({ "do": "watch_lock", "name": "a", "feed": "f" });
-    stage.driver.send(watch).await?;
-    let watch = stage.expect_watch().await?;
-    watch.tell(Seen::State(LockState::default()));
-    stage.driver.told("f", 1).await?;
-    watch.break_off();
-    let watch = stage.expect_watch().await?;
-    watch.tell(Seen::State(LockState::default()));
-    expect_told(stage, &["state", "gap", "state"].map(str::to_owned)).await
+    watch_goes_on(stage, Watch::break_off).await
 }
 
 /// A call goes on until its caller ends it, so its peer ends it before its time with OK, too.
 pub(super) async fn a_watch_that_its_peer_ends_goes_on(stage: &mut Stage) -> Result<()> {
+    watch_goes_on(stage, Watch::finish).await
+}
+
+async fn watch_goes_on(stage: &mut Stage, end: fn(Watch)) -> Result<()> {
     let _stream = stage.connect().await?;
     let watch = json!({ "do": "watch_lock", "name": "a", "feed": "f" });
     stage.driver.send(watch).await?;
     let watch = stage.expect_watch().await?;
     watch.tell(Seen::State(LockState::default()));
     stage.driver.told("f", 1).await?;
-    watch.finish();
+    end(watch);
     let watch = stage.expect_watch().await?;
     watch.tell(Seen::State(LockState::default()));
     expect_told(stage, &["state", "gap", "state"].map(str::to_owned)).await

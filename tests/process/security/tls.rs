@@ -129,12 +129,10 @@ async fn a_command_without_a_client_certificate_names_the_flag() {
         .into_iter()
         .chain(["describe a", "health", "run a -- true"])
     {
-        for (shown, hint) in [
-            (None, "require a client certificate (--certificate-file"),
-            (Some(&foreign), "not accept the client certificate"),
-        ] {
+        for shown in [None, Some(&foreign)] {
             let (exit, said) = denied(&authority, &coordinator, command, shown).await;
             assert_eq!(exit, Some(69), "{command}: {said}");
+            let hint = "it may require a client certificate, or not accept this one";
             assert!(said.contains(hint), "{command}: {said}");
             assert!(!said.contains("retry with"), "{command}: {said}");
         }

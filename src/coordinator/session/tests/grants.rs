@@ -266,6 +266,11 @@ async fn a_loss_is_told_once_to_the_client_and_to_watchers() {
     assert_eq!((table.counted(), table.deadlines.len()), (0, 0));
 }
 
+fn lose_named(table: &Table, named: Holding) {
+    let (session, deadlines) = (&table.session, &table.deadlines);
+    session.lose_named(deadlines, named, LostReason::TakenOver, &HashSet::new());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_resuming_client_hears_anew_of_what_is_lost_also_if_the_session_did_not_know_it() {
     let (mut table, _stream) = Table::live();
@@ -277,13 +282,7 @@ async fn a_resuming_client_hears_anew_of_what_is_lost_also_if_the_session_did_no
     assert_eq!(table.notice().await, None);
     while table.told().is_some() {}
     let named = Holding::Lock(table.grant("b", Mode::Exclusive, 1));
-    let session = &table.session;
-    session.lose_named(
-        &table.deadlines,
-        named,
-        LostReason::TakenOver,
-        &HashSet::new(),
-    );
+    lose_named(&table, named);
     assert_eq!(table.notice().await.unwrap(), "lost b TAKEN_OVER");
     let lost = What::Lost(LostReason::TakenOver);
     assert_eq!(table.told(), Some((lost, "b".to_owned(), 1)));
@@ -296,13 +295,7 @@ async fn a_hold_that_a_resume_finds_lost_is_counted() {
     contention.refused(&super::name("a"));
     table.hold("a");
     let named = Holding::Lock(table.grant("a", Mode::Exclusive, 1));
-    let session = &table.session;
-    session.lose_named(
-        &table.deadlines,
-        named,
-        LostReason::TakenOver,
-        &HashSet::new(),
-    );
+    lose_named(&table, named);
     assert_eq!(contention.all()[0].hold_count, 1);
 }
 
