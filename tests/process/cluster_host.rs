@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use lockkeeper_store::{
     host::{
-        Call, HostError, Script, ScriptHost, Value, Wake,
+        Call, HostError, ScanCursor, Script, ScriptHost, Value, Wake,
         redis::{RedisConfig, connect},
         words,
     },
@@ -242,4 +242,28 @@ async fn two_addresses_of_one_cluster_are_known_to_be_one() {
         one.identity().is_some() && one.identity() == other.identity()
     })
     .await;
+}
+
+/// As after slots have moved in the middle of a walk.
+#[tokio::test]
+async fn a_walk_begins_anew_where_another_master_has_the_beginning() {
+    let store = Cluster::start_without_replicas().await;
+    let (host, _wakes) = host_at(&store.url());
+    let [_, middle, last] = store.name_on_each_master("name").await;
+    for number in 0..20 {
+        let key = format!("{{{last}}}{number}");
+        eval(&host, &SET, &key, "1").await.unwrap();
+    }
+    // No master begins there, so the next one is walked through from its beginning.
+    let mut at = Some(ScanCursor {
+        part: u32::from(host.partition(middle.as_bytes())),
+        position: 7,
+    });
+    let mut found = 0;
+    while let Some(from) = at {
+        let scanned = host.scan(from, last.as_bytes(), 1000).await.unwrap();
+        found += scanned.keys.len();
+        at = scanned.next;
+    }
+    assert_eq!(found, 20);
 }

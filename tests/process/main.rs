@@ -23,6 +23,7 @@ mod cluster_host;
 mod cluster_locks;
 mod fake;
 mod golden;
+mod redis_channels;
 mod redis_host;
 mod redis_secured;
 mod sentinel;

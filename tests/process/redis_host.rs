@@ -269,6 +269,18 @@ async fn connections_that_fell_silent_are_replaced() {
 }
 
 #[tokio::test]
+async fn a_master_that_was_replaced_behind_its_address_is_left() {
+    let (old, new) = (RedisServer::start().await, RedisServer::start().await);
+    let proxy = TcpProxy::to(old.port()).await;
+    let (host, _wakes) = host_at(&proxy.url());
+    append(&host, "list", "a").await.expect("connected");
+    proxy.lead_to(new.port());
+    old.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    until_served(&host, "list", "b").await;
+    assert_eq!(new.text(&["LINDEX", "list", "0"]).await, "b");
+}
+
+#[tokio::test]
 async fn no_more_clients_is_an_error_and_no_wait() {
     judged_by_time(async || {
         let server = RedisServer::start().await;

@@ -37,6 +37,7 @@ mod notes;
 mod permits;
 mod permits_of_others;
 mod quorum;
+mod quorum_late;
 mod quorum_repair;
 mod read_write;
 mod release;

@@ -9,10 +9,13 @@ use std::sync::{
 use async_trait::async_trait;
 use lockkeeper_store::{
     host::{
-        Call, Commands, HostError, Numbers, ScriptHost, Value,
+        Call, Commands, HostError, Numbers, Replicas, ScriptHost, Value,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Released, Scripts, keys},
+    script::{
+        Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Released, ReplicationStatus,
+        Scripts, keys,
+    },
 };
 
 use super::{
@@ -62,6 +65,39 @@ async fn a_counter_that_is_no_number_leaves_the_lock_free() {
                 }
                 (_, other) => panic!("{host:?}: {other:?}"),
             }
+        }
+    }
+}
+
+/// Commands without a script are not what replicas are waited for.
+#[tokio::test]
+async fn where_replicas_must_know_of_it_no_commands_run_without_a_script() {
+    let replicas = Replicas {
+        at_least: 1,
+        all: false,
+    };
+    for host in TWINS {
+        let store = host.start().await;
+        let (client, _wakes) = store.connect();
+        let config = Config {
+            native_commands: true,
+            ..config()
+        };
+        let scripts = Scripts::new(client, config);
+        // The counter is seen by the first, so the other one needs no script.
+        for is_replicated in [false, true] {
+            let field = keys::grant_field(OWNER, u64::from(is_replicated)).unwrap();
+            let hold = Hold::new("lock", Mode::Exclusive, &field).of_grant();
+            let replicas = is_replicated.then_some(replicas);
+            let (scripts, acks) = scripts.replicated(replicas);
+            let acquired = scripts.acquire(hold, secs(100), &ATTEMPT, Refusal::Forgotten);
+            acquired.await.unwrap();
+            let has_none = |acks: &ReplicationStatus| acks.acknowledged().is_err();
+            assert_eq!(has_none(&acks), is_replicated, "{host:?}: acquire");
+            let (scripts, acks) = scripts.replicated(replicas);
+            let released = scripts.release_last(hold, None, secs(100)).await;
+            assert!(matches!(released, Ok(Released::Done { held: 0, .. })));
+            assert_eq!(has_none(&acks), is_replicated, "{host:?}: release");
         }
     }
 }

@@ -49,34 +49,6 @@ async fn a_store_that_missed_a_release_or_an_undo_is_sent_it_later() {
     }
 }
 
-/// A store that missed the release of one of two holds keeps the other one.
-#[tokio::test(start_paused = true)]
-async fn a_store_that_missed_a_release_keeps_the_holds_that_are_left() {
-    let stores = Quorum::new(3);
-    let serial = takes(&stores.scripts, EXCLUSIVE).await;
-    let again = Attempt {
-        known_holds: Some(1),
-        serial: Some(serial),
-        ..Attempt::new("a2", 2)
-    };
-    let scripts = &stores.scripts;
-    let acquired = scripts.acquire(EXCLUSIVE, secs(60), &again, Refusal::Forgotten);
-    assert!(matches!(
-        acquired.await,
-        Ok(Acquired::Granted { hold_count: 2, .. })
-    ));
-    stores.faults[2].set_unavailable(true);
-    let released = scripts.release(EXCLUSIVE, Some(serial), secs(60), None);
-    released.await.unwrap();
-    stores.faults[2].set_unavailable(false);
-    let holds = async || {
-        let seen = stores.each[2].inspect("a", 1).await.unwrap();
-        seen.holders.iter().map(|it| it.hold_count).sum::<u32>()
-    };
-    eventually("it is repaired", || async { holds().await != 2 }).await;
-    assert_eq!(holds().await, 1);
-}
-
 /// A release is of use as long as the lease: until then the store would keep the lock from others.
 #[tokio::test(start_paused = true)]
 async fn a_release_is_sent_until_the_lease_is_over() {

@@ -122,3 +122,39 @@ fn a_refusal_is_not_taken_for_a_service_that_is_not_known() {
     let text = Err("NOPERM this user has no permissions".to_owned());
     assert_eq!(named(&[refused(), refused()]), text);
 }
+
+#[tokio::test]
+async fn only_another_address_is_another_master() {
+    let config = RedisConfig {
+        url: "redis+sentinel://localhost:1/main".to_owned(),
+        ..RedisConfig::default()
+    };
+    let (wakes, mut woken) = WakeSender::channel();
+    let election = Election {
+        master: None,
+        trouble: None,
+        asked_at: None,
+    };
+    let mut watcher = Watcher {
+        url: SentinelUrl::parse(&config.url).unwrap(),
+        config,
+        sentinels: Vec::new(),
+        election: watch::Sender::new(election),
+        ask: Arc::default(),
+        wakes,
+        known: None,
+        older: Older::default(),
+    };
+    for (named, is_another) in [
+        (at(1, "a"), false),
+        (at(3, "a"), false),
+        (at(4, "b"), true),
+        (at(5, "b"), false),
+    ] {
+        watcher.follow(named.clone());
+        // What is known decides what is older.
+        assert_eq!(watcher.known.as_ref(), Some(&named));
+        let wake = is_another.then_some(Wake::TakenOver);
+        assert_eq!(woken.try_recv().ok(), wake, "{named:?}");
+    }
+}

@@ -193,3 +193,29 @@ fn waiting_callers_fail_without_a_connection() {
     it.subscribed("a");
     assert!(it.take_gap());
 }
+
+#[test]
+fn a_gap_comes_also_if_the_connection_is_lost_while_channels_return() {
+    let mut it = connected();
+    let (_, _outcome) = want(&mut it, "a");
+    it.subscribed("a");
+    for _ in 0..2 {
+        it.disconnected();
+        assert_eq!(it.connected(), [subscribe("a")]);
+    }
+    it.subscribed("a");
+    assert!(it.take_gap());
+}
+
+#[test]
+fn a_channel_that_is_wanted_anew_has_nothing_to_miss() {
+    let mut it = connected();
+    let (_, _outcome) = want(&mut it, "a");
+    it.subscribed("a");
+    it.unwant("a".into());
+    let (_, mut again) = want(&mut it, "a");
+    it.unsubscribed("a");
+    it.subscribed("a");
+    assert_eq!(again.try_recv(), Ok(Ok(())));
+    assert!(!it.take_gap());
+}

@@ -1,7 +1,7 @@
 //! Giving back on a quorum: sent to all, decided by a majority, and brought to its end on the
 //! others in the background.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     answers::{Answers, answered, common_refusal, reached},
@@ -50,7 +50,15 @@ impl Quorum {
                 (Action::Release { serial, lease, id }, retention)
             }
         };
-        self.send_to_the_rest(&Repair::new(hold, what), &answers, at_most);
+        let is_over = serial.is_some() && left == 0;
+        let to_repair = |answer: &Result<Released, CallError>| match answer {
+            // It missed an earlier release, and nobody renews or releases what is left there.
+            Ok(Released::Done { held, .. }) => is_over && *held > 0,
+            Ok(Released::NotOwner(_)) => false,
+            Err(error) => error.is_transient(),
+        };
+        let whom = (0..answers.len()).filter(|which| to_repair(&answers[*which]));
+        self.send(&Repair::new(hold, what), whom, at_most);
         Ok(released)
     }
 
@@ -93,6 +101,13 @@ impl Quorum {
         hold: Hold<'_>,
         attempt: &Attempt<'_>,
     ) -> Result<bool, CallError> {
+        // Without a record or a serial it would take what the owner has acquired since, where it
+        // comes late. Every attempt on a quorum has a record.
+        let own_record = attempt.serial.is_none().then_some(attempt.attempt);
+        let attempt = &Attempt {
+            request_id: attempt.request_id.or(own_record),
+            ..*attempt
+        };
         let answers = self
             .ask(hold.name, |voter| voter.scripts.undo(hold, attempt))
             .await;
@@ -100,12 +115,10 @@ impl Quorum {
             return Err(self.undecided(&answers));
         }
         let undo = Repair::new(hold, Action::Undo(OwnAttempt::from(attempt)));
-        let retention = self.0.config.request_retention;
-        // Without a record or a serial it could take a hold that the owner has acquired since.
-        let is_exact = attempt.request_id.is_some() || attempt.serial.is_some();
-        let lease = attempt.lease.max(retention);
-        let at_most = if is_exact { lease } else { retention };
-        self.send_to_the_rest(&undo, &answers, at_most);
+        let silent = |at: &usize| answers[*at].as_ref().is_err_and(CallError::is_transient);
+        let silent = (0..answers.len()).filter(silent);
+        let at_most = attempt.lease.max(self.0.config.request_retention);
+        self.send(&undo, silent, at_most);
         Ok(answers.iter().any(|undone| matches!(undone, Ok(true))))
     }
 
@@ -132,12 +145,6 @@ impl Quorum {
         } else {
             CallError::OutcomeUnknown(why)
         }
-    }
-
-    fn send_to_the_rest<T>(&self, repair: &Arc<Repair>, answers: &Answers<T>, at_most: Duration) {
-        let silent = |at: &usize| answers[*at].as_ref().is_err_and(CallError::is_transient);
-        let silent = (0..answers.len()).filter(silent);
-        self.send(repair, silent, at_most);
     }
 }
 

@@ -230,7 +230,15 @@ impl Failed {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::TcpListener;
+
+    use deadpool_redis::redis::parse_redis_value;
+
+    use super::{
+        super::{super::url::ClusterUrl, router::View, topology::Topology},
+        *,
+    };
+    use crate::host::{Script, WakeSender, redis::RedisConfig, words};
 
     fn after(error: HostError) -> After {
         let asked = Address::parse("asked:1");
@@ -290,5 +298,37 @@ mod tests {
             };
             assert!(why.contains(expected), "{why}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_call_does_not_wait_for_a_master_that_was_replaced() {
+        static NOTHING: Script = Script::new("nothing", "return 0");
+        // It takes connections and says nothing.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let served_at = |port: u16| {
+            let text = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+            let slots = parse_redis_value(text.as_bytes()).unwrap();
+            let topology = Topology::parse(&slots, &Address::parse("asked:1").unwrap());
+            View::Known(Arc::new(topology.unwrap()))
+        };
+        let config = RedisConfig {
+            url: "redis+cluster://127.0.0.1:1".to_owned(),
+            connect_timeout: Duration::from_secs(60),
+            ..RedisConfig::default()
+        };
+        let url = ClusterUrl::parse(&config.url).unwrap();
+        let router = Router::new(config, url, WakeSender::channel().0);
+        router.show(served_at(port));
+        let call = Call {
+            script: &NOTHING,
+            keys: words!["a"],
+            args: words![],
+        };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let asked = attempt(&router, &call, 0, &Route::Master, deadline);
+        let (failed, ()) = tokio::join!(asked, async { router.show(served_at(1)) });
+        let error = failed.err().unwrap().error.to_string();
+        assert!(error.contains("another master has taken over"), "{error}");
     }
 }

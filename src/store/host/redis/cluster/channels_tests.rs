@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use deadpool_redis::redis::{Value, parse_redis_value};
+use tokio::{sync::mpsc, time::timeout};
 
 use super::{super::super::url::ClusterUrl, *};
 use crate::host::{WakeSender, redis::RedisConfig};
@@ -23,19 +24,20 @@ fn topology(ranges: &[(u16, u16, &str)]) -> Topology {
     Topology::parse(&Value::Array(ranges.collect()), &address("asked")).unwrap()
 }
 
-fn channels() -> Channels {
+fn channels() -> (Channels, mpsc::Receiver<Wake>) {
     let config = RedisConfig {
         url: "redis+cluster://localhost:1".to_owned(),
         ..RedisConfig::default()
     };
     let url = ClusterUrl::parse(&config.url).unwrap();
-    let (wakes, _) = WakeSender::channel();
-    Channels::new(Arc::new(Router::new(config, url, wakes)))
+    let (wakes, incoming) = WakeSender::channel();
+    let router = Router::new(config, url, wakes);
+    (Channels::new(Arc::new(router)), incoming)
 }
 
 #[tokio::test]
 async fn a_channel_without_a_master_for_a_while_is_subscribed_again() {
-    let channels = channels();
+    let (channels, mut wakes) = channels();
     let (all, none) = (topology(&[(0, 16383, "localhost")]), topology(&[]));
     let at = Some(Place::At(address("localhost")));
     channels.seek("channel");
@@ -48,8 +50,10 @@ async fn a_channel_without_a_master_for_a_while_is_subscribed_again() {
     assert_eq!(place(), Some(Place::Nowhere));
     channels.follow(&all);
     assert_eq!(place(), at);
-    // The node is opened to subscribe there.
+    // The node is opened to subscribe there. What was published meanwhile was missed.
     assert!(channels.router.open_node(&address("localhost")).is_some());
+    let wake = timeout(Duration::from_secs(10), wakes.recv()).await;
+    assert_eq!(wake, Ok(Some(Wake::Gap)));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use deadpool_redis::redis::parse_redis_value;
 
-use super::*;
+use super::{super::super::url::ClusterUrl, *};
+use crate::host::{WakeSender, redis::RedisConfig};
 
 fn address(name: &str) -> Address {
     Address::parse(&format!("{name}:1")).unwrap()
@@ -75,4 +76,35 @@ fn a_right_that_is_missing_is_named_whichever_command_needs_it() {
     assert_eq!(of_info, expected);
     let of_slots = Answer::parse(&info("ok", 1), &refused, &address("asked"));
     assert_eq!(of_slots, expected);
+}
+
+#[tokio::test]
+async fn a_replica_that_takes_over_may_lack_what_was_written() {
+    let config = RedisConfig {
+        url: "redis+cluster://localhost:1".to_owned(),
+        ..RedisConfig::default()
+    };
+    let url = ClusterUrl::parse(&config.url).unwrap();
+    let (wakes, mut woken) = WakeSender::channel();
+    let router = Arc::new(Router::new(config, url, wakes));
+    let channels = Arc::new(Channels::new(Arc::clone(&router)));
+    let mut refresher = Refresher::new(Arc::clone(&router), channels).unwrap();
+    for (epoch, [master, replica], takes_over) in [
+        (1, [1, 2], false),
+        (2, [1, 3], false),
+        (3, [3, 1], true),
+        // All slots have moved.
+        (4, [4, 5], false),
+    ] {
+        let node = |port| format!("*2\r\n$9\r\nlocalhost\r\n:{port}\r\n");
+        let nodes = [node(master), node(replica)].concat();
+        let slots = format!("*1\r\n*4\r\n:0\r\n:16383\r\n{nodes}");
+        let slots = parse_redis_value(slots.as_bytes()).unwrap();
+        let answer = Answer::parse(&info("ok", epoch), &slots, &address("asked"));
+        refresher.follow(answer.unwrap());
+        let wake = takes_over.then_some(Wake::TakenOver);
+        assert_eq!(woken.try_recv().ok(), wake, "{epoch}");
+        let master = Address::parse(&format!("localhost:{master}")).unwrap();
+        assert!(router.open_node(&master).is_some(), "{epoch}");
+    }
 }
