@@ -228,7 +228,7 @@ impl LatchNotOpened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Caller, MILLI, SECOND, config, name, start_faulty};
+    use crate::testing::{Caller, Fault, MILLI, SECOND, config, name, start_faulty};
 
     #[tokio::test(start_paused = true)]
     async fn a_latch_that_is_forgotten_later_is_not_looked_at_earlier() {
@@ -255,5 +255,34 @@ mod tests {
             looks.push(faults.calls("latch_inspect"));
         }
         assert!(looks[0] > 0 && looks[0] == looks[1], "{looks:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_does_not_end_with_an_error_of_a_store_that_is_back() {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let set = SetCount {
+            name: name("l"),
+            count: 1,
+            ttl: None,
+            request_id: None,
+        };
+        super::set(&coordinator.core, &set).await.unwrap();
+        let request = AwaitLatch {
+            name: name("l"),
+            session: None,
+            wait: Some(SECOND * 5),
+        };
+        let mut caller = Caller::default();
+        let waits = await_latch(&coordinator.core, &request, &mut caller);
+        let outage = async {
+            tokio::time::sleep(SECOND).await;
+            faults.next("latch_inspect", Fault::Unavailable);
+        };
+        let (ended, ()) = tokio::join!(waits, outage);
+        let not_opened = LatchNotOpened {
+            why: WaitEnd::TimedOut,
+            count: 1,
+        };
+        assert_eq!(ended, Ok(Err(not_opened)));
     }
 }

@@ -244,4 +244,26 @@ mod tests {
             assert_eq!(metrics.regressions.get(), regressions, "{token}");
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn holders_that_a_forced_release_does_not_name_are_notified_too() {
+        let mut config = config();
+        config.limits.sessions_max = 200;
+        config.scripts.holders_per_lock_max = 200;
+        let coordinator = start(config);
+        let mut sessions = Vec::new();
+        for _ in 0..=FORCED_HOLDERS {
+            let opened = open(&coordinator);
+            let request = acquire("a", Mode::Read, &in_session(&opened, ""));
+            granted(&coordinator, &request).await.take().unwrap();
+            sessions.push(opened);
+        }
+        let (of, reason) = (name("a"), Reason::parse("stuck").unwrap());
+        let forced = coordinator.force_release(&of, &reason, Duration::ZERO);
+        assert_eq!(forced.await.unwrap().holder_count, sessions.len());
+        let mut lost = sessions
+            .iter()
+            .map(|it| it.stream.session.state.lock().lost.len());
+        assert!(lost.all(|count| count == 1));
+    }
 }

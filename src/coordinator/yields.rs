@@ -68,6 +68,9 @@ pub struct YieldRequested {
     pub holder_count: usize,
 }
 
+/// What a request takes up as long as it stands.
+pub(crate) type CountedYield = (YieldPlace, Counted);
+
 /// A request that stands.
 #[derive(Debug)]
 struct Standing {
@@ -79,7 +82,7 @@ struct Standing {
     message: ToHolders,
     until: Instant,
     pause: Duration,
-    _counted: (YieldPlace, Counted),
+    _counted: CountedYield,
 }
 
 // === impl Coordinator ===
@@ -117,12 +120,26 @@ impl Core {
         self: &Arc<Self>,
         request: RequestYield,
     ) -> Result<YieldRequested, Error> {
+        let counted = self.count_yield(&request)?;
+        self.request_counted_yield(request, counted).await
+    }
+
+    /// Refuses a request that has no room.
+    pub(crate) fn count_yield(&self, request: &RequestYield) -> Result<CountedYield, Error> {
         if self.draining.is_cancelled() {
             return Err(Error::Draining);
         }
         let place = self.yields.place(request.account.identity());
         let place = place.ok_or(Error::LimitReached(Limit::Yields))?;
         let counted = request.account.count(Quota::Waiters, 1)?;
+        Ok((place, counted))
+    }
+
+    pub(crate) async fn request_counted_yield(
+        self: &Arc<Self>,
+        request: RequestYield,
+        counted: CountedYield,
+    ) -> Result<YieldRequested, Error> {
         let until = Instant::now() + request.within;
         let mut seen = look(self, &request.name, ASKED_MAX).await?;
         seen.holders
@@ -146,7 +163,7 @@ impl Core {
             request,
             until,
             pause: REPEAT_PAUSE,
-            _counted: (place, counted),
+            _counted: counted,
         };
         standing.ask_here();
         standing

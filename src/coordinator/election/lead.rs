@@ -88,6 +88,8 @@ pub(crate) async fn transfer(
     request: &Transfer,
 ) -> Result<YieldRequested, Error> {
     core.scripts.check_elections()?;
+    // Before the line changes: a refusal changes nothing.
+    let counted = core.count_yield(&request.ask)?;
     let name = &request.ask.name;
     let seen = inspect(core, name, LISTED_MAX).await?;
     if request.to.is_empty() {
@@ -108,7 +110,8 @@ pub(crate) async fn transfer(
             return Err(Error::CandidateNotWaiting);
         }
     }
-    core.request_yield(request.ask.clone()).await
+    core.request_counted_yield(request.ask.clone(), counted)
+        .await
 }
 
 /// Who leads.

@@ -1,6 +1,6 @@
 //! Observers of an election at the coordinator of its leader.
 
-use lockkeeper_access::Account;
+use lockkeeper_access::{Account, Quotas};
 use lockkeeper_store::script::Mode;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     coordinator::Coordinator,
     testing::{
-        Fault, MILLI, SECOND, acquire, config, granted, in_session, name, one_hold, open,
+        Fault, MILLI, SECOND, account, acquire, config, granted, in_session, name, one_hold, open,
         start_faulty,
     },
     types::{Grant, Owner},
@@ -80,4 +80,18 @@ async fn an_observer_rides_out_a_store_that_is_away_but_not_at_first() {
     faults.next("election_inspect", Fault::Unavailable);
     say(&coordinator, &leader, "1").await;
     assert_eq!(seen(&mut observer).await, "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_counts_as_a_waiter_as_long_as_it_is_there() {
+    let (_faults, coordinator, _store) = start_faulty(config());
+    let account = account(Quotas {
+        waiters: 1,
+        ..Quotas::default()
+    });
+    let observe = || coordinator.observe(name("e"), None, &account);
+    let first = observe().unwrap();
+    assert!(observe().is_err());
+    drop(first);
+    assert!(observe().is_ok());
 }

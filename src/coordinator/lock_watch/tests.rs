@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_access::Account;
+use lockkeeper_access::{Account, Quotas};
 use lockkeeper_store::script::Mode;
 use tokio::time::Instant;
 
@@ -15,8 +15,8 @@ use crate::{
     coordinator::Coordinator,
     progress::WaitState,
     testing::{
-        Caller, Faults, MILLI, SECOND, acquire, config, granted, in_session, name, one_hold, open,
-        owner, settle, start_faulty,
+        Caller, Fault, Faults, MILLI, SECOND, account, acquire, config, granted, in_session, name,
+        one_hold, open, owner, settle, start_faulty,
     },
     types::Grant,
 };
@@ -47,6 +47,19 @@ async fn a_look_without_a_wait_tells_until_when_the_lock_is_held() {
     assert!(!caller.waits());
     let until = holder.until.unwrap();
     assert!(until >= grant.safe_until && until <= Instant::now() + SECOND * 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_does_not_end_with_an_error_of_a_store_that_is_back() {
+    let (faults, coordinator, _grant) = held().await;
+    let (request, mut caller) = (request(Some(SECOND * 5)), Caller::default());
+    let waits = await_free(&coordinator.core, &request, &mut caller);
+    let outage = async {
+        tokio::time::sleep(SECOND).await;
+        faults.next("lock_inspect", Fault::Unavailable);
+    };
+    let (ended, ()) = tokio::join!(waits, outage);
+    assert!(matches!(ended, Ok(Err(_))), "{ended:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,4 +146,18 @@ async fn a_release_here_is_heard_of_without_a_message() {
         other => panic!("{other:?}"),
     };
     assert_eq!(end, GrantEnd::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_counts_as_a_waiter_as_long_as_it_is_there() {
+    let (_faults, coordinator, _grant) = held().await;
+    let account = account(Quotas {
+        waiters: 1,
+        ..Quotas::default()
+    });
+    let watch = || coordinator.watch_lock(name("a"), &account);
+    let first = watch().unwrap();
+    assert!(watch().is_err());
+    drop(first);
+    assert!(watch().is_ok());
 }

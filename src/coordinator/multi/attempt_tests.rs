@@ -1,13 +1,15 @@
-use lockkeeper_access::Account;
+use lockkeeper_access::{Account, Quotas};
 use lockkeeper_store::script::Mode;
 
 use super::*;
 use crate::{
     coordinator::Coordinator,
+    multi::acquire::acquire_all as acquire_all_of,
     testing::{
-        Fault, SECOND, acquire_all, config, granted_all, holders, in_session, named, open, owner,
-        request_id, settle, start, start_faulty, two_on_one_store,
+        Caller, Fault, SECOND, account, acquire_all, config, granted_all, holders, in_session,
+        named, open, owner, request_id, settle, start, start_faulty, two_on_one_store,
     },
+    types::OnDisconnect,
 };
 
 const BOTH: [(&str, Mode); 2] = [("a", Mode::Exclusive), ("b", Mode::Exclusive)];
@@ -90,4 +92,35 @@ async fn an_undo_that_arrives_when_its_session_has_moved_leaves_the_locks_to_it(
             assert_eq!(count, holds, "{before} {fault:?} {hears}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_a_session_adds_to_its_grants_takes_no_quota() {
+    let coordinator = start(config());
+    let account = account(Quotas {
+        grants: 2,
+        ..Quotas::default()
+    });
+    let opened = coordinator.open(account.clone(), None, String::new(), OnDisconnect::Keep);
+    let opened = opened.unwrap();
+    let request = AcquireAll {
+        account,
+        ..acquire_all(&BOTH, &in_session(&opened, ""))
+    };
+    take(&coordinator, &request).await;
+    take(&coordinator, &request).await;
+    assert_eq!(holders(&coordinator.core, "a").await, [("0".to_owned(), 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_with_an_unknown_outcome_holds_no_readers_back() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let reads = |label| acquire_all(&[("b", Mode::Read)], &owner(label));
+    take(&coordinator, &reads("x")).await;
+    faults.next("multi_acquire", Fault::RunsAfter(Duration::ZERO));
+    let writes = acquire_all(&[("a", Mode::Write), ("b", Mode::Write)], &owner("y"));
+    let ended = acquire_all_of(&coordinator.core, &writes, &mut Caller::default()).await;
+    assert!(ended.is_err());
+    settle().await;
+    take(&coordinator, &reads("z")).await;
 }

@@ -121,3 +121,16 @@ async fn a_store_that_does_not_answer_ends_no_wait_while_the_locks_are_valid() {
         assert!(Instant::now() <= deadline);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_its_owner_has_taken_again_meanwhile_is_another_grant() {
+    let (_faults, coordinator, store) = start_faulty(config());
+    let request = acquire("a", Mode::Fair, &owner("x"));
+    let delivery = granted(&coordinator, &request).await;
+    let mut taken = taken(&coordinator.core, vec![delivery]);
+    assert!(taken.renew().await.unwrap());
+    store.flush_all();
+    tokio::time::advance(MILLI).await;
+    granted(&coordinator, &request).await.take().unwrap();
+    assert!(!taken.renew().await.unwrap());
+}

@@ -214,7 +214,8 @@ mod tests {
     use super::*;
     use crate::{
         testing::{
-            Fault, SECOND, acquire_all, config, granted_all, in_session, open, settle, start_faulty,
+            Fault, SECOND, acquire_all, config, granted_all, in_session, open, owner, releases,
+            request_id, settle, start, start_faulty,
         },
         watchdog,
     };
@@ -241,5 +242,42 @@ mod tests {
         assert!(released.unwrap().iter().all(|it| it.left == Some(0)));
         assert!(opened.stream.session.state.lock().lost.is_empty());
         assert_eq!(faults.calls("lock_acknowledge"), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_given_back_is_lost_when_it_is_gone() {
+        let (faults, coordinator, store) = start_faulty(config());
+        let opened = open(&coordinator);
+        let both = [("a", Mode::Exclusive), ("b", Mode::Write)];
+        let request = acquire_all(&both, &in_session(&opened, ""));
+        granted_all(&coordinator, &request).await.take().unwrap();
+        faults.next("multi_release", Fault::Unavailable);
+        let release = ReleaseAll {
+            locks: request.locks,
+            owner: request.owner,
+            request_id: None,
+        };
+        let released = release_all(&coordinator.core, &release).await;
+        assert!(released.is_err());
+        store.flush_all();
+        watchdog::renew_all(&coordinator.core).await;
+        assert_eq!(opened.stream.session.state.lock().lost.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_repeat_of_a_release_is_reported_once_although_the_lock_was_taken_again() {
+        let coordinator = start(config());
+        coordinator.keep_history();
+        let request = acquire_all(&[("a", Mode::Exclusive)], &owner("x"));
+        let release = ReleaseAll {
+            locks: request.locks.clone(),
+            owner: request.owner.clone(),
+            request_id: request_id("r"),
+        };
+        for _ in 0..2 {
+            granted_all(&coordinator, &request).await.take().unwrap();
+            release_all(&coordinator.core, &release).await.unwrap();
+            assert_eq!(releases(&coordinator), [0]);
+        }
     }
 }

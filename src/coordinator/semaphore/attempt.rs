@@ -249,13 +249,11 @@ impl Undo {
         } = self;
         let _owner_lock = core.owner_locks.take(&grant.name, &grant.owner).await;
         let key = GrantKey::of_permits(&grant);
-        // A resume has confirmed them, so this undo must not give them back any more.
-        if let Some(session) = &session
-            && session.grant_of(&key, &lost).is_err()
-        {
-            return;
-        }
         if let Some(session) = &session {
+            // A resume has confirmed them, so this undo must not give them back any more.
+            if session.grant_of(&key, &lost).is_err() {
+                return;
+            }
             session.set_releasing(&key, true);
         }
         let undo = || {
@@ -265,7 +263,7 @@ impl Undo {
         let undone = core.until_undone(grant.lease, undo).await;
         // If a repeat of the request has taken the grant over, the session keeps it.
         if let Some(session) = session {
-            if undone || taking.record.is_none() || !lost.is_repeated() {
+            if undone || !lost.is_repeated() {
                 session.drop_permits(&core.deadlines, &[grant], &[]);
             } else {
                 session.set_releasing(&key, false);

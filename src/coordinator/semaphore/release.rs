@@ -103,16 +103,10 @@ async fn ask(core: &Core, request: &ReleasePermits) -> Result<PermitsReleased, C
 /// Completes a release with an unknown outcome: the caller wanted it, and repeating it is harmless.
 async fn finish_release(core: &Core, request: &ReleasePermits, held: Vec<PermitGrant>) {
     let at_most = held.iter().map(|grant| grant.lease).max();
-    if let Some(id) = &request.request_id {
+    if request.request_id.is_some() {
         // The same call again leaves the record that the client's own repeat will find.
-        let (name, owner) = (request.name.store_key(), request.owner.field());
-        let again = || {
-            let record = Some(id.as_str());
-            core.scripts
-                .release_permits(name, owner, &request.ids, record)
-        };
-        core.until_answered(at_most.unwrap_or_default(), again)
-            .await;
+        let at_most = at_most.unwrap_or_default();
+        core.until_answered(at_most, || ask(core, request)).await;
         return;
     }
     for mut grant in held {

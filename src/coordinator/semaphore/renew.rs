@@ -1,6 +1,6 @@
 //! Renewals of permits requested by their owner.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use lockkeeper_access::Counted;
 use lockkeeper_store::script::{Ownership, PermitRenewal};
@@ -46,7 +46,11 @@ pub(crate) async fn renew(
         let key = GrantKey::of_permits(&grant);
         let outcome = match (outcome, &session) {
             (Ok(lease), None) => {
-                let grant = with_lease(grant, sent_at, lease);
+                let grant = PermitGrant {
+                    lease,
+                    safe_until: safe_until(sent_at, lease),
+                    ..grant
+                };
                 core.sessionless.hold_permits(&grant, Counted::default());
                 Ok(grant)
             }
@@ -112,12 +116,4 @@ fn held(
         return Err(Error::NotOwner(Ownership::Expired));
     }
     Ok(held)
-}
-
-fn with_lease(grant: PermitGrant, sent_at: Instant, lease: Duration) -> PermitGrant {
-    PermitGrant {
-        lease,
-        safe_until: safe_until(sent_at, lease),
-        ..grant
-    }
 }

@@ -285,3 +285,72 @@ async fn a_waiter_is_notified_of_permits_that_are_not_enough_for_it() {
     let told: Vec<_> = caller.told().into_iter().map(free).collect();
     assert_eq!(told, [1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn permits_that_were_not_released_are_lost_when_they_are_gone() {
+    // Whether the release names a permit that is not held, or does not reach the store.
+    for names_another in [true, false] {
+        let (faults, coordinator) = semaphore().await;
+        let (opened, own) = holding(1, &coordinator).await;
+        let second = granted(&coordinator, &permits(1, &own)).await;
+        let second = second.take().unwrap();
+        let mut release_of = back(&own);
+        if names_another {
+            release_of.ids = vec![second.ids[0], rand::random()];
+        } else {
+            faults.next("permit_release", Fault::Unavailable);
+        }
+        release(&coordinator.core, &release_of).await.unwrap_err();
+        let gone = coordinator
+            .core
+            .scripts
+            .release_permits("s", own.field(), &[], None);
+        gone.await.unwrap();
+        watchdog::renew_all(&coordinator.core).await;
+        assert_eq!(
+            opened.stream.session.state.lock().lost.len(),
+            2,
+            "{names_another}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_loses_permits_that_its_own_renewal_does_not_find() {
+    let (_faults, coordinator) = semaphore().await;
+    let (opened, own) = holding(1, &coordinator).await;
+    let gone = coordinator
+        .core
+        .scripts
+        .release_permits("s", own.field(), &[], None);
+    gone.await.unwrap();
+    let request = RenewPermits {
+        name: name("s"),
+        owner: own,
+        ids: Vec::new(),
+        lease: None,
+    };
+    renew(&coordinator.core, &request).await.unwrap_err();
+    assert_eq!(opened.stream.session.state.lock().lost.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_without_a_session_may_hold_permits_as_long_as_it_renews_them() {
+    let (_faults, coordinator) = semaphore().await;
+    let own = owner("x");
+    let grant = granted(&coordinator, &permits(1, &own))
+        .await
+        .take()
+        .unwrap();
+    let request = RenewPermits {
+        name: name("s"),
+        owner: own.clone(),
+        ids: grant.ids.to_vec(),
+        lease: None,
+    };
+    for _ in 0..4 {
+        tokio::time::advance(grant.lease / 2).await;
+        renew(&coordinator.core, &request).await.unwrap();
+    }
+    assert!(coordinator.core.sessionless.may_hold(own.field()));
+}

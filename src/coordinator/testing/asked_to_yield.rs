@@ -129,3 +129,18 @@ async fn requests_of_one_identity_leave_room_for_others() {
     assert_eq!(refused.err(), Some(Error::LimitReached(Limit::Yields)));
     assert!(coordinator.request_yield(of("b")).await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_that_is_to_have_the_lock_is_not_asked_for_it() {
+    let (_faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let own = in_session(&opened, "");
+    let request = acquire("a", Mode::Exclusive, &own);
+    granted(&coordinator, &request).await.take().unwrap();
+    let asked = coordinator.request_yield(RequestYield {
+        for_owner: Some(own),
+        ..asks("a", SECOND * 30, None)
+    });
+    assert!(asked.await.unwrap().holders.is_empty());
+    assert_eq!(asked_after(&opened).await, None);
+}

@@ -1,8 +1,8 @@
 //! Elections whose store does not answer, or where nobody waits.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
-use lockkeeper_access::Account;
+use lockkeeper_access::{Account, Identity};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_store::script::Mode;
 use tokio::time::sleep;
@@ -17,9 +17,9 @@ use crate::{
         lead,
         request::{Campaign, ElectionValue, Transfer},
     },
-    error::Error,
+    error::{Error, Limit},
     lock,
-    lock::outcome::NotGranted,
+    lock::{describe::inspect, outcome::NotGranted},
     stream::Opened,
     yields::RequestYield,
 };
@@ -71,6 +71,36 @@ async fn a_leadership_is_not_taken_away_for_nobody() {
     assert_eq!(asked.holder_count, 1);
     sleep(SECOND * 90).await;
     assert_eq!(waits.await.unwrap(), Ok(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_transfer_leaves_the_candidates_in_their_order() {
+    let (_faults, coordinator, _store) = start_faulty(config());
+    let core = &coordinator.core;
+    let sessions = [(); 3].map(|()| open(&coordinator));
+    let leading = acquire("e", Mode::Fair, &in_session(&sessions[0], ""));
+    granted(&coordinator, &leading).await.take().unwrap();
+    for candidate in &sessions[1..] {
+        let (core, waits) = (Arc::clone(core), campaign(candidate));
+        spawn_detached("waits", async move {
+            drop(lead::campaign(&core, &waits, &mut Caller::default()).await);
+        });
+        settle().await;
+    }
+    let queue = async || inspect(core, &name("e"), 10).await.unwrap().queue;
+    let before = queue().await;
+    let to_last = Transfer {
+        to: in_session(&sessions[2], "").digest(),
+        ..transfer()
+    };
+    let others = iter::repeat_with(|| core.yields.place(&Identity::anonymous()));
+    let others: Vec<_> = others.map_while(|place| place).collect();
+    let refused = lead::transfer(core, &to_last).await;
+    assert_eq!(refused.err(), Some(Error::LimitReached(Limit::Yields)));
+    assert_eq!(queue().await, before);
+    drop(others);
+    lead::transfer(core, &to_last).await.unwrap();
+    assert_ne!(queue().await, before);
 }
 
 #[tokio::test(start_paused = true)]

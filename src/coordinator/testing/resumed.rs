@@ -8,13 +8,13 @@ use lockkeeper_store::script::{Mode, Note};
 use super::{
     SECOND, acquire,
     faults::{Faults, start_faulty},
-    granted, holders, in_session, open, settle,
+    granted, holders, in_session, name, open, settle,
 };
 use crate::{
     coordinator::Coordinator,
     events::What,
     lock::request::Acquire,
-    resume_check::{Resumed, ResumedGrant},
+    resume_check::{Resumed, ResumedGrant, ResumedPermits},
     stream::Opened,
     testing::config,
     types::Grant,
@@ -85,6 +85,43 @@ async fn a_resume_waits_for_operations_on_what_is_named() {
     assert!(early.is_err() && faults.calls("lock_renew") == 0);
     drop(under_way);
     assert_eq!(resumed.await.grants.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_a_resume_has_confirmed_stays_although_nobody_took_its_answer() {
+    let (_faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let request = acquire("a", Mode::Exclusive, &in_session(&opened, "o"));
+    let delivery = granted(&coordinator, &request).await;
+    let resumed = resume(&coordinator, opened, named(&[delivery.grant()])).await;
+    drop(delivery);
+    settle().await;
+    assert_eq!(holders(&coordinator.core, "a").await.len(), 1);
+    assert_eq!(resumed.stream.names(), [name("a")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_waits_for_operations_on_permits_that_are_named() {
+    let (faults, coordinator, opened, grant) = holding("a", Mode::Exclusive, None).await;
+    let permits = ResumedPermits {
+        name: name("s"),
+        owner: grant.owner,
+        ids: [rand::random()].into(),
+        watched: true,
+        is_permitted: true,
+    };
+    let under_way = coordinator.core.owner_lock(&permits.name, &permits.owner);
+    let under_way = under_way.await;
+    let named = Resumed {
+        permits: vec![permits],
+        ..named(&[])
+    };
+    let resumed = resume(&coordinator, opened, named);
+    tokio::pin!(resumed);
+    let early = tokio::time::timeout(SECOND, resumed.as_mut()).await;
+    assert!(early.is_err() && faults.calls("permit_renew") == 0);
+    drop(under_way);
+    assert!(resumed.await.permits.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -162,7 +162,7 @@ fn end_youngest(own: &Own, cycle: &Cycle) {
 mod tests {
     use super::*;
     use crate::{
-        testing::{name, owner},
+        testing::{config, name, owner, start},
         types::{Goal, tests::limits},
         why::{cycle::Link, wait::Wait},
     };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_owners_of_cycles_seen_before_come_first_of_all() {
+    async fn the_owners_of_cycles_seen_before_come_first_of_all_until_these_are_over() {
         let owners = ["a", "b", "c", "d"].map(|label| (owner(label).shared_field(), owner(label)));
         let owners = BTreeMap::from(owners);
         let mut detector = Detector {
@@ -219,5 +219,8 @@ mod tests {
         let turn = detector.in_turn(&owners).into_iter();
         let turn: String = turn.map(|it| it.label.to_string()).collect();
         assert_eq!(turn, "dabc");
+        let coordinator = start(config());
+        detector.look(&coordinator.core, INTERVAL).await;
+        assert_eq!(detector.sightings.owners().count(), 0);
     }
 }

@@ -128,7 +128,7 @@ impl Share {
 mod tests {
     use super::*;
     use crate::{
-        testing::{name, owner},
+        testing::{SECOND, config, name, owner, start},
         types::Goal,
         why::wait::Wait,
     };
@@ -176,5 +176,18 @@ mod tests {
         assert!(!share.is_due(&mut waits(&[1, 2])));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(share.is_due(&mut waits(&[1, 2])));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_shared_outlives_the_pause_until_the_next_look() {
+        let coordinator = start(config());
+        let core = &coordinator.core;
+        let party = Party::of(&owner("x"));
+        let mut own = Own::none(&core.why.coordinator);
+        own.parties.insert(party.clone(), waits(&[1]));
+        Shares::default().update(core, &mut own, SECOND * 5).await;
+        tokio::time::advance(SECOND * 6).await;
+        let shared = core.scripts.shared_waits(("", &party.digest())).await;
+        assert!(shared.unwrap().is_some());
     }
 }

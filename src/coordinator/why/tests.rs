@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     board::{Board, Deadlocked},
-    cycle::{Cycle, Sightings, Task, cycle_of},
+    cycle::{Cycle, Link, Sightings, Task, cycle_of},
     explain::explain,
     own::own,
     shared::{read, write},
@@ -16,6 +16,7 @@ use super::{
     walk::Walk,
 };
 use crate::{
+    admin::Reason,
     coordinator::Coordinator,
     stream::Opened,
     testing::{self, MILLI, SECOND, acquire, config, granted, name, owner, start, start_faulty},
@@ -368,4 +369,66 @@ async fn an_explanation_ends_although_a_cycle_is_neither_confirmed_nor_over() {
     assert_eq!(explained.locks[0].name, of);
     assert!(explained.deadlocks.is_empty());
     assert_eq!(begun.elapsed(), MILLI * 250 * 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_youngest_wait_of_a_cycle_is_known_once_the_age_of_all_is() {
+    for (began, youngest) in [
+        ([Some(1), Some(2)], Some(1)),
+        ([Some(2), Some(1)], Some(0)),
+        ([Some(1), None], None),
+    ] {
+        let links = [0, 1].map(|ticket: usize| Link {
+            owner: owner("x"),
+            client_name: String::new(),
+            name: name("a"),
+            mode: None,
+            since: Instant::now(),
+            wait: Wait {
+                id: ("here".into(), ticket as u64),
+                owner: owner("x"),
+                name: name("a"),
+                goal: EXCLUSIVE,
+                since: Instant::now(),
+                began: began[ticket],
+                ends_on_deadlock: true,
+            },
+            hold: (1, 1),
+        });
+        let cycle = Cycle {
+            links: links.into(),
+            is_possible: false,
+            alive_at: Instant::now(),
+        };
+        let ticket = cycle.youngest().map(|wait| wait.id.1);
+        assert_eq!(ticket, youngest, "{began:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_former_holders_nor_owners_of_the_same_session_are_waited_for() {
+    for is_former in [false, true] {
+        let coordinator = crowded();
+        let (core, _waits) = (&coordinator.core, deadlock(&coordinator).await);
+        holds(&coordinator, &owner("x"));
+        if is_former {
+            let (of, reason) = (name("l"), Reason::parse("why").unwrap());
+            let forced = coordinator.force_release(&of, &reason, SECOND * 20);
+            assert_eq!(forced.await.unwrap().holder_count, 1);
+        }
+        let (_opened, waiting) = holder(&coordinator, &Account::default());
+        let session = waiting.session.clone().unwrap();
+        let holding = Owner::in_session(session, "o", &limits()).unwrap();
+        let request = acquire("a", Mode::Exclusive, &holding);
+        granted(&coordinator, &request).await.take().unwrap();
+        let _wait = waits(&coordinator, &waiting, &Account::default(), EXCLUSIVE);
+        tokio::time::advance(SECOND).await;
+        let own = own(core);
+        assert_eq!(own.parties.len(), 3);
+        let mut walk = Walk::new(core, &own, 1000);
+        let cycle = cycle_of(&mut walk, &owner("x"), Task::Named).await;
+        assert_eq!(cycle.is_none(), is_former);
+        let cycle = cycle_of(&mut walk, &waiting, Task::Session).await;
+        assert!(cycle.is_none());
+    }
 }
