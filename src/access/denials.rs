@@ -1,5 +1,5 @@
-//! Denied calls without credentials, in the audit log: one entry per address and minute, however
-//! many calls there are, and however long the names in them.
+//! Denied calls without credentials, in the audit log: one entry per address, reason and minute,
+//! however many calls there are, and however long the names in them.
 
 use std::{
     collections::HashMap,
@@ -21,13 +21,18 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// Addresses that are counted apart. Those beyond share one entry.
 const ADDRESSES_MAX: usize = 1024;
 
+/// Reasons of an address that are counted apart: behind a proxy, one wrong client must not hide
+/// another. Some name what the caller has shown, so that there may be any number; those beyond
+/// share the last entry.
+const REASONS_MAX: usize = 4;
+
 /// Bytes of a text that its caller chose, or of a reason that may name it.
 const NAME_BYTES_MAX: usize = 128;
 
 /// The addresses whose calls were denied lately. None: of a Unix-domain socket, or beyond the
 /// number.
 #[derive(Debug, Default)]
-pub(super) struct Denials(Mutex<HashMap<Option<IpAddr>, Counted>>);
+pub(super) struct Denials(Mutex<HashMap<Option<IpAddr>, Vec<Counted>>>);
 
 /// The calls since the last entry.
 #[derive(Debug)]
@@ -58,34 +63,44 @@ impl Denials {
             operation: shortened(operation, NAME_BYTES_MAX).to_owned(),
             reason: shortened(reason, NAME_BYTES_MAX).to_owned(),
         };
-        if let Some(counted) = known.get_mut(&address) {
+        let reasons = known.entry(address).or_default();
+        let at = reasons.iter().position(|it| it.last.reason == last.reason);
+        if let Some(counted) = reasons.get_mut(at.unwrap_or(REASONS_MAX - 1)) {
             counted.calls += 1;
             counted.last = last;
             return;
         }
         last.log(1);
-        let counted = Counted {
+        reasons.push(Counted {
             since: Instant::now(),
             calls: 0,
             last,
-        };
-        known.insert(address, counted);
+        });
     }
 
     /// Logs the calls that have been counted for long enough.
     pub(super) fn flush(&self) {
-        self.0.lock().retain(|_, counted| {
-            if counted.since.elapsed() < INTERVAL {
-                return true;
-            }
-            if counted.calls == 0 {
-                return false;
-            }
-            counted.last.log(counted.calls);
-            counted.since = Instant::now();
-            counted.calls = 0;
-            true
+        self.0.lock().retain(|_, reasons| {
+            reasons.retain_mut(Counted::flush);
+            !reasons.is_empty()
         });
+    }
+}
+
+// === impl Counted ===
+
+impl Counted {
+    /// Logs the calls if they have been counted for long enough. False if there were none.
+    fn flush(&mut self) -> bool {
+        if self.since.elapsed() < INTERVAL {
+            return true;
+        }
+        if self.calls == 0 {
+            return false;
+        }
+        self.last.log(self.calls);
+        (self.since, self.calls) = (Instant::now(), 0);
+        true
     }
 }
 
@@ -128,18 +143,16 @@ mod tests {
         for port in 1..=3 {
             denials.denied(peer(port), &"ä".repeat(100), "why");
         }
-        let calls = || denials.0.lock().values().map(|it| it.calls).sum::<u64>();
+        let calls = || {
+            let known = denials.0.lock();
+            known.values().flatten().map(|it| it.calls).sum::<u64>()
+        };
         assert_eq!(calls(), 2, "the first was logged at once");
-        let operation = denials
-            .0
-            .lock()
-            .values()
-            .next()
-            .unwrap()
+        let last = denials.0.lock()[&Some([10, 0, 0, 1].into())][0]
             .last
             .operation
             .len();
-        assert_eq!(operation, NAME_BYTES_MAX);
+        assert_eq!(last, NAME_BYTES_MAX);
         denials.flush();
         assert_eq!(calls(), 2, "too early");
         tokio::time::advance(INTERVAL).await;
@@ -160,6 +173,25 @@ mod tests {
         assert_eq!(denials.0.lock().len(), ADDRESSES_MAX + 1);
         let first = SocketAddr::from(([0, 0, 0, 0], 1));
         denials.denied(Some(first), "x", "why");
-        assert_eq!(denials.0.lock()[&Some(first.ip())].calls, 1, "a known one");
+        let calls = denials.0.lock()[&Some(first.ip())][0].calls;
+        assert_eq!(calls, 1, "a known one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_frequent_reason_of_an_address_does_not_hide_a_rare_one() {
+        let denials = Denials::default();
+        let denied = |reason: &str| denials.denied(Some(([10, 0, 0, 1], 1).into()), "x", reason);
+        let logged = entries(|| {
+            for reason in ["none", "none", "guessed", "none"] {
+                denied(reason);
+            }
+        });
+        let reasons: Vec<_> = logged.iter().map(|it| it["reason"].clone()).collect();
+        assert_eq!(reasons, ["none", "guessed"]);
+        for number in 0..100 {
+            denied(&format!("key {number}"));
+        }
+        let known = denials.0.lock().values().flatten().count();
+        assert_eq!(known, REASONS_MAX);
     }
 }
