@@ -1,6 +1,6 @@
 //! Sessions that hold many watched grants: none may be lost, and no lease may come near its end.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::future::try_join_all;
 use lockkeeper_api::pb::{
@@ -41,6 +41,7 @@ struct Watched {
     session: Session,
     /// The numbers of its locks.
     locks: Vec<usize>,
+    findings: Arc<Findings>,
 }
 
 /// What the tasks share.
@@ -52,6 +53,8 @@ struct Findings {
     lease: Mutex<Duration>,
     /// The smallest rest of a lease, as a part of the whole.
     least: Mutex<Option<f64>>,
+    /// The locks that were lost. Both a notice and each later query say so.
+    lost: Mutex<HashSet<String>>,
 }
 
 pub(super) async fn play(
@@ -73,6 +76,7 @@ pub(super) async fn play(
         took: Mutex::new(None),
         lease: Mutex::new(Duration::ZERO),
         least: Mutex::new(None),
+        lost: Mutex::default(),
     });
     let tasks = sessions.into_iter().enumerate().map(|(number, session)| {
         let watched = Watched {
@@ -80,8 +84,9 @@ pub(super) async fn play(
             connection: number % clients.len(),
             session,
             locks: (number..stage.locks.len()).step_by(count).collect(),
+            findings: Arc::clone(&findings),
         };
-        spawn_detached("watched", watched.run(Arc::clone(&findings)))
+        spawn_detached("watched", watched.run())
     });
     let mut tasks: Vec<_> = tasks.collect();
     let client = clients[clients.len() - 1].clone();
@@ -146,7 +151,7 @@ impl Findings {
     ) {
         let mut tally = stage.tally(0);
         match answer.map(Response::into_inner) {
-            Ok(answer) if answer.holders.is_empty() => stage.seen.lost(),
+            Ok(answer) if answer.holders.is_empty() => self.lost(stage, answer.name),
             Ok(answer) => {
                 tally.operations += 1;
                 tally.time(What::Describe, latency);
@@ -160,23 +165,27 @@ impl Findings {
             Err(status) => tally.failed(&status),
         }
     }
+
+    /// Counts the loss of a lock, once.
+    fn lost(&self, stage: &Stage, name: String) {
+        if self.lost.lock().insert(name) {
+            stage.seen.lost();
+        }
+    }
 }
 
 // === impl Watched ===
 
 impl Watched {
-    async fn run(mut self, findings: Arc<Findings>) {
+    async fn run(mut self) {
         let stage = Arc::clone(&self.stage);
-        let held = stage
-            .stop
-            .run_until_cancelled(self.hold_all(&findings))
-            .await;
+        let held = stage.stop.run_until_cancelled(self.hold_all()).await;
         match held {
             Some(Ok(())) => {
                 let stop = stage.stop.clone();
                 let stayed = stop
                     .run_until_cancelled(async {
-                        findings.established.wait().await;
+                        self.findings.established.wait().await;
                         self.stay().await
                     })
                     .await;
@@ -201,7 +210,7 @@ impl Watched {
     }
 
     /// Acquires all of its locks, some at once.
-    async fn hold_all(&mut self, findings: &Findings) -> Result<(), Status> {
+    async fn hold_all(&mut self) -> Result<(), Status> {
         let plan = &self.stage.plan;
         let at_once = (plan.in_flight / plan.sessions).max(1);
         let (mut asked, mut held) = (0, 0);
@@ -235,7 +244,7 @@ impl Watched {
                         return Err(Status::internal("a grant of a session is not watched"));
                     }
                     let lease = grant.lease.and_then(|it| Duration::try_from(it).ok());
-                    *findings.lease.lock() = lease.unwrap_or_default();
+                    *self.findings.lease.lock() = lease.unwrap_or_default();
                 }
                 Some(Said::Failed(status)) => return Err(status_of(&status)),
                 other => self.notice(other)?,
@@ -254,7 +263,10 @@ impl Watched {
 
     fn notice(&self, response: Option<Said>) -> Result<(), Status> {
         match response {
-            Some(Said::Lost(_)) => self.stage.seen.lost(),
+            Some(Said::Lost(lost)) => {
+                let grant = lost.grant.unwrap_or_default();
+                self.findings.lost(&self.stage, grant.name);
+            }
             Some(Said::AtRisk(_)) => self.stage.tally(self.connection).refused("AT_RISK"),
             Some(Said::Recovered(_)) => {}
             other => return Err(Status::internal(format!("{other:?} in place of an answer"))),

@@ -13,7 +13,10 @@ use std::process::ExitCode;
 
 use self::args::ClientCommand;
 
-pub use self::commands::{Grpc, Own};
+pub use self::{
+    commands::{Grpc, Own},
+    output::{print, say},
+};
 
 /// Runs a client command, whose errors have this form; returns the process's exit code. `health`
 /// asks the coordinator of this container, if there is one and no other address is given.
@@ -68,14 +71,4 @@ pub fn ended(ended: Result<u8, failure::Failure>, format: output::Format) -> Exi
         failure.exit
     });
     code.into()
-}
-
-/// Prints a whole document, such as the settings. Fails if stdout is closed.
-pub fn print(text: &str) -> std::io::Result<()> {
-    output::print(text)
-}
-
-/// Prints a message on stderr.
-pub fn say(message: &str) {
-    output::say(message);
 }

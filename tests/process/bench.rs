@@ -21,6 +21,7 @@ use crate::{
     coordinator::{Coordinator, Settings},
     fake::Fake,
     redis_server::{self, RedisServer},
+    steps::lockkeeper,
 };
 
 /// Long enough for some operations on a busy machine.
@@ -394,6 +395,30 @@ fn a_lost_grant_makes_the_run_void() {
     eventually("it is held", || fake.has_seen("try_acquire"));
     fake.tell_lost();
     let json = assert_void(&run.unwrap().wait_with_output().unwrap());
+    assert_eq!(json["witness"]["lost"], 1, "{json}");
+}
+
+/// Each later look at the lock finds it lost, too.
+#[tokio::test]
+async fn a_lost_lock_is_counted_once() {
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let server = coordinator.url();
+    let arguments = "watch --names 1 --sessions 1 --warm-up 0s --duration 1s";
+    let run = bench(&server, arguments).spawn().unwrap();
+    let ask = async |words: &[&str]| {
+        let output = lockkeeper(&coordinator, words).output().await.unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let listed = loop {
+        let listed = ask(&["list", "--output", "json"]).await;
+        if !listed.is_empty() {
+            break serde_json::from_str::<Value>(&listed).unwrap();
+        }
+    };
+    let name = listed["name"].as_str().unwrap();
+    let force = ["force-release", name, "--reason", "test", "--yes"];
+    ask(&[&force[..], &["--grace-period", "0"]].concat()).await;
+    let json = assert_void(&run.wait_with_output().await.unwrap());
     assert_eq!(json["witness"]["lost"], 1, "{json}");
 }
 

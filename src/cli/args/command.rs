@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
 use super::{
     common::{
@@ -256,9 +256,9 @@ pub struct EndSessionArgs {
 #[group(required = true, multiple = false)]
 pub(crate) struct SessionsArgs {
     /// The digest of one session, as `lockkeeper sessions` shows it.
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) digest: Option<String>,
     /// The identity whose sessions end; `anonymous` for those without one.
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) identity: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use lockkeeper_client::Address;
 
 use super::common::TEMPLATE;
@@ -42,6 +42,7 @@ Examples:
 #[derive(Args, Debug)]
 pub struct SetContextArgs {
     /// Its name.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     /// The coordinator: `http://`, `https://HOST:PORT` or `unix:///PATH`.
     #[arg(long, value_name = "URL")]

@@ -11,6 +11,7 @@ use lockkeeper_api::pb::{
     WatchResponse, watch_response::Event,
 };
 use serde_json::Value;
+use tonic::Status;
 
 use lockkeeper_client::LockEvent;
 
@@ -251,7 +252,7 @@ pub(crate) async fn end_session(args: EndSessionArgs) -> Ended {
         fleet: !this_coordinator,
     };
     let answer = client.end_session(short(request)).await;
-    let answer = answer.map_err(changing)?.into_inner();
+    let answer = answer.map_err(ending)?.into_inner();
     answer.unasked.iter().for_each(say_unasked);
     let text = words::sessions_ended(&answer);
     changed(common.output, &text, ("EndSessionResponse", &answer))?;
@@ -260,6 +261,18 @@ pub(crate) async fn end_session(args: EndSessionArgs) -> Ended {
         return Ok(exit::OUTCOME_UNKNOWN);
     }
     code(answer.session_count > 0)
+}
+
+/// That no session has the digest is an expected answer, but not the wanted one.
+fn ending(status: Status) -> Failure {
+    let failure = changing(status);
+    match failure.reason.as_str() {
+        "SESSION_NOT_FOUND" => Failure {
+            exit: exit::NOT_GRANTED,
+            ..failure
+        },
+        _ => failure,
+    }
 }
 
 /// Asks the user to type the name once more. Fails without a terminal.

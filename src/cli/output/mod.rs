@@ -15,10 +15,13 @@ pub(super) mod top;
 pub(super) mod why;
 mod words;
 
-pub use self::{format::Format, stdio::say};
+pub use self::{
+    format::Format,
+    stdio::{print, say},
+};
 pub(crate) use self::{
     lock_event::lock_event,
-    stdio::{print, say_json},
+    stdio::say_json,
     table::table,
     words::{duration, wait_ended},
 };

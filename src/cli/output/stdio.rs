@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 /// Prints to stdout. Fails if that is closed.
-pub(crate) fn print(text: &str) -> io::Result<()> {
+pub fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()

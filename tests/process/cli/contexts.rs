@@ -107,6 +107,17 @@ fn a_named_server_gets_no_credentials_of_the_current_context() {
     );
 }
 
+/// No flag or variable could choose it.
+#[test]
+fn a_context_has_a_name() {
+    let place = Place::new();
+    let refused = ask(&place, &["context", "set", ""]);
+    assert_code(&refused, 64);
+    let said = stderr(&refused);
+    assert!(said.contains("required for '<NAME>'"), "{said}");
+    assert!(!fs::exists(place.path("lockkeeper")).unwrap());
+}
+
 #[test]
 fn an_unusable_file_is_named_and_secrets_are_refused_in_it() {
     let place = Place::new();
