@@ -73,6 +73,14 @@ async fn a_store_without_replicas_never_has_any() {
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     assert!(refused.message().contains("no replicas"), "{refused}");
     world.expect_nothing_left(&["a"]).await;
+    let mut semaphore = Semaphore::new(&client, "s");
+    semaphore.set(1).await;
+    let wanting = pb::AcquirePermitsRequest {
+        min_replica_acks: 1,
+        ..semaphore.request("x", 1)
+    };
+    let mut call = semaphore.acquire(wanting).await.unwrap();
+    assert_eq!(reason(&call.end().await.unwrap_err()), "NOT_REPLICATED");
 }
 
 #[tokio::test(start_paused = true)]

@@ -141,6 +141,22 @@ mod tests {
     }
 
     #[test]
+    fn a_session_whose_note_has_an_id_is_not_a_run_of_terraform() {
+        let note = |id: &str| {
+            let labels = BTreeMap::from([(ID.to_owned(), id.to_owned())]);
+            note(String::new(), labels).unwrap()
+        };
+        let session = "6a4a5bd5-45d5-4b4c-9d4c-0a1b2c3d4e5f";
+        let of_session = Owner::from_field(&format!("{session}:0f36"));
+        assert!(of_session.session.is_some());
+        assert!(!is_of_terraform(&of_session, note("0f36").as_ref()));
+        let run = Owner::from_field("0f36");
+        assert!(is_of_terraform(&run, note("0f36").as_ref()));
+        assert!(!is_of_terraform(&run, note("0f37").as_ref()));
+        assert!(!is_of_terraform(&run, None));
+    }
+
+    #[test]
     fn another_holder_is_shown_without_an_id_that_could_unlock() {
         let note = Note {
             reason: "by hand".to_owned(),

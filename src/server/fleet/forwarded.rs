@@ -75,6 +75,10 @@ mod tests {
         let anonymous = Forwarded::new(None, &Identity::anonymous());
         assert!(anonymous.refuse(far, false).is_none());
         let token = Forwarded::new(Some(&HeaderValue::from_static("Bearer x")), &named);
+        for asked in [anonymous.request(()), token.request(())] {
+            // Or the caller would have the rights of this coordinator's certificate.
+            assert!(asked.metadata().contains_key(ON_BEHALF));
+        }
         assert!(token.refuse(far, false).is_some());
         assert!(
             token

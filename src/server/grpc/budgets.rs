@@ -195,3 +195,49 @@ impl Drop for Unfinished {
         self.free(self.bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budgets(metrics: &Metrics) -> Budgets {
+        Budgets::new(100, 60, metrics)
+    }
+
+    #[test]
+    fn unfinished_bytes_are_limited_in_total_and_per_connection_and_given_back() {
+        let metrics = Metrics::default();
+        let budgets = budgets(&metrics);
+        let (one, other) = (Arc::<Usage>::default(), Arc::<Usage>::default());
+        let (mut first, mut second) = (budgets.unfinished(&one), budgets.unfinished(&other));
+        first.set(60).unwrap();
+        assert!(budgets.unfinished(&one).set(1).is_err(), "the connection's");
+        assert!(second.set(41).is_err(), "that of all");
+        assert_eq!(metrics.refused.of(Exhausted::UnfinishedBytes).get(), 2);
+        second.set(0).unwrap();
+        first.set(10).unwrap();
+        budgets.unfinished(&one).set(50).unwrap();
+        second.set(60).unwrap();
+        drop((first, second));
+        let left = budgets.0.unfinished_bytes.load(Ordering::Relaxed);
+        assert_eq!((left, one.unfinished.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn calls_and_watches_are_counted_apart_and_back() {
+        let (metrics, peer) = (Metrics::default(), Peer::default());
+        let budgets = budgets(&metrics);
+        let mut calls = Vec::new();
+        while let Ok(place) = budgets.call(&peer) {
+            calls.push(place);
+        }
+        let watch = budgets.watch(&peer).unwrap();
+        assert_eq!(metrics.calls.get(), i64::try_from(calls.len()).unwrap());
+        assert_eq!(metrics.watches.get(), 1);
+        assert_eq!(metrics.refused.of(Exhausted::UnauthenticatedCalls).get(), 1);
+        calls.pop();
+        calls.push(budgets.call(&peer).unwrap());
+        drop((calls, watch));
+        assert_eq!((metrics.calls.get(), metrics.watches.get()), (0, 0));
+    }
+}

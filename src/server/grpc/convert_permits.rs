@@ -271,7 +271,7 @@ mod tests {
             vec![good[1..].to_owned()],
             vec![good.replace('f', "g")],
             vec![good.clone(), good.clone()],
-            vec![good.clone(); 1001],
+            (0..=1000).map(|it| format!("{it:032x}")).collect(),
         ] {
             assert_eq!(permit_ids(&bad).unwrap_err().field, "permit_ids");
         }

@@ -197,3 +197,43 @@ impl HttpBody for Watched {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::channel::mpsc::unbounded;
+    use http_body_util::{BodyExt as _, StreamBody};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_message_of_a_stream_has_its_own_time() {
+        let (frames, received) = unbounded::<Result<Frame<Bytes>, Status>>();
+        let send = |bytes: &'static [u8]| {
+            let frame = Frame::data(Bytes::from_static(bytes));
+            frames.unbounded_send(Ok(frame)).unwrap();
+        };
+        let mut request = Request::new(Body::new(StreamBody::new(received)));
+        *request.uri_mut() = "/lockkeeper.v1.LockService/Session".parse().unwrap();
+        let follow = FollowBody {
+            budgets: Budgets::new(100, 100, &super::super::budgets::Metrics::default()),
+            sizes: Sizes::new(100),
+        };
+        follow.check(&mut request).unwrap();
+        let mut body = request.into_body();
+        let moment = COMPLETE_WITHIN.mul_f32(0.9);
+        for _ in 0..3 {
+            send(&[0, 0, 0, 0, 1]);
+            body.frame().await.unwrap().unwrap();
+            let waits = timeout(moment, body.frame()).await;
+            assert!(waits.is_err(), "the message may still be completed");
+            send(b"x");
+            body.frame().await.unwrap().unwrap();
+        }
+        send(&[0, 0, 0, 0, 1]);
+        body.frame().await.unwrap().unwrap();
+        let late = body.frame().await.unwrap();
+        assert!(late.is_err(), "it took too long");
+    }
+}

@@ -114,6 +114,17 @@ mod tests {
     }
 
     #[test]
+    fn of_many_waiters_only_some_are_listed() {
+        let many = |name: &str| {
+            let all = (0..LISTED_MAX).map(|it| waiter(&format!("{name}{it}"), "exclusive", None));
+            json!({ "waiters": all.collect::<Vec<_>>(), "waiterCount": LISTED_MAX })
+        };
+        let whole = with(many("a"), many("b"));
+        assert_eq!(whole["waiters"].as_array().unwrap().len(), LISTED_MAX);
+        assert_eq!(whole["waiterCount"], 2 * LISTED_MAX);
+    }
+
+    #[test]
     fn a_queue_that_is_longer_than_its_list_is_counted_once() {
         let queue = || json!({ "waiters": [waiter("q", "fair", None)], "waiterCount": 5000 });
         assert_eq!(with(queue(), queue())["waiterCount"], 5000);

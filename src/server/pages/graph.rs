@@ -169,9 +169,8 @@ impl Graph {
 
     /// The place of an owner, at which its client name is kept if that is known.
     fn place(&mut self, node: Node) -> usize {
-        let key = (node.session_digest.clone(), node.owner.clone());
         let next = self.owners.len();
-        let place = *self.places.entry(key).or_insert(next);
+        let place = *self.places.entry(node.key()).or_insert(next);
         if place == next {
             self.owners.push(node);
         } else if self.owners[place].client_name.is_empty() {

@@ -67,7 +67,6 @@ pub(crate) fn described(seen: &Description) -> Value {
 }
 
 pub(crate) fn listed_session(seen: &SessionSeen) -> Value {
-    let left = |until: Instant| millis(until.saturating_duration_since(Instant::now()));
     json!({
         "sessionDigest": seen.digest,
         "clientName": seen.client_name,
@@ -97,7 +96,6 @@ pub(crate) fn session(coordinator: &Coordinator, digest: &str) -> Value {
 /// A holding or a wait of a session.
 pub(crate) fn standing(seen: &Standing) -> Value {
     let mut shown = event(&seen.event, "");
-    let left = |until: Instant| millis(until.saturating_duration_since(Instant::now()));
     shown["sinceMs"] = millis(seen.since.elapsed()).into();
     shown["validForMs"] = seen.valid_until.map(left).into();
     shown
@@ -229,6 +227,10 @@ pub(crate) fn kind_name(kind: NameKind) -> &'static str {
         NameKind::Semaphore => "semaphore",
         NameKind::Latch => "latch",
     }
+}
+
+fn left(until: Instant) -> u64 {
+    millis(until.saturating_duration_since(Instant::now()))
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

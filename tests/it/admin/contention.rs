@@ -59,6 +59,27 @@ async fn waits_holds_and_refusals_are_counted_by_name_and_client() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_name_has_its_own_waiters() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut holder = client.open().await;
+    for name in ["a", "b"] {
+        holder.acquire(name).await;
+    }
+    let mut calls = Vec::new();
+    for (name, owner) in [("a", "x"), ("b", "x"), ("b", "y")] {
+        let mut call = client.acquire(acquire_request(name, owner)).await.unwrap();
+        call.expect_waiting().await;
+        calls.push(call);
+    }
+    let names = contention(&world, "").await;
+    let waiters = names.iter().map(|it| (it.name.as_str(), it.waiter_count));
+    let mut waiters: Vec<_> = waiters.collect();
+    waiters.sort_unstable();
+    assert_eq!(waiters, [("a", 1), ("b", 2)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn semaphores_are_contended_and_latches_are_not() {
     let world = World::new();
     let mut client = world.client(0).await;

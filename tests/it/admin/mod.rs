@@ -5,6 +5,7 @@ mod end_session;
 mod force;
 mod grace;
 mod list;
+mod pages;
 mod watch;
 
 use std::time::Duration;

@@ -56,7 +56,10 @@ async fn a_watcher_gets_a_snapshot_and_then_what_happens() {
         (entry.event(), entry.name.as_str()),
         (WatchEvent::Granted, "a1")
     );
-    assert_eq!(entry.fencing_token, held.fencing_token);
+    assert_eq!(
+        (entry.fencing_token, entry.hold_count),
+        (held.fencing_token, 1)
+    );
     let op_id = session.send_acquire("a1", "another");
     let told = delta(&mut events).await;
     assert_eq!(

@@ -208,8 +208,10 @@ async fn a_lease_that_loses_a_lock_ends() {
     etcd.lock("b", lease).await.unwrap();
     let mut keeping = etcd.keep_alive().await;
     assert_eq!(keeping.ask(lease).await.unwrap(), 60);
+    let begun = Instant::now();
     force(&mut admin(&client), "a", "why").await.unwrap();
     world.expect_nothing_left(&["a", "b"]).await;
+    assert!(begun.elapsed() < secs(30), "by itself it ends after 60 s");
     assert_eq!(keeping.ask(lease).await.unwrap(), 0);
 }
 

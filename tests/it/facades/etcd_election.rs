@@ -1,5 +1,6 @@
 //! etcd's elections.
 
+use lockkeeper_access::{Quotas, Right};
 use lockkeeper_facades::etcd::v3electionpb::{
     CampaignRequest, LeaderKey, LeaderRequest, LeaderResponse, ProclaimRequest, ResignRequest,
     election_client::ElectionClient,
@@ -7,8 +8,11 @@ use lockkeeper_facades::etcd::v3electionpb::{
 use lockkeeper_testkit::client::Caller;
 use tonic::{Code, Status, Streaming};
 
-use super::etcd::{Etcd, NO_LEASE, world};
-use crate::support::{client::expect_status, secs};
+use super::etcd::{Etcd, NO_LEASE, options, world};
+use crate::{
+    access::{access, rule},
+    support::{Options, World, client::expect_status, secs},
+};
 
 const NAME: &str = "workers";
 
@@ -137,6 +141,40 @@ async fn one_resignation_ends_what_a_lease_has_campaigned_for_twice() {
     assert!(election.leader().await.is_err());
     etcd.revoke(lease).await.unwrap();
     world.expect_nothing_left(&[NAME]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_an_earlier_term_ends_no_later_one_of_the_same_lease() {
+    let (_world, _client, mut etcd) = world().await;
+    let mut election = Election::of(&etcd);
+    let lease = etcd.grant(60).await;
+    let earlier = election.campaign(lease, b"a").await.unwrap();
+    election.resign(&earlier).await;
+    let later = election.campaign(lease, b"b").await.unwrap();
+    election.resign(&earlier).await;
+    assert_eq!(election.leader().await.unwrap().1, later.rev);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_ends_with_the_right_to_its_name() {
+    let rules = |of_bob: &str| {
+        let all = [Right::Acquire, Right::Release, Right::Describe];
+        vec![rule("alice", "", &all), rule("bob", of_bob, &all)]
+    };
+    let access = access(rules(""), Quotas::default());
+    let world = World::with(&Options {
+        access: access.clone(),
+        ..options()
+    });
+    let mut alice = Etcd::of(&world.client_as(0, "alice").await);
+    let bob = Etcd::of(&world.client_as(0, "bob").await);
+    let mut observed = Election::of(&bob).observe().await;
+    access.set(rules("other/"), Quotas::default());
+    let lease = alice.grant(60).await;
+    let leads = Election::of(&alice).campaign(lease, b"a").await;
+    leads.unwrap();
+    let ended = observed.message().await.unwrap_err();
+    expect_status(&ended, Code::PermissionDenied, "PERMISSION_DENIED");
 }
 
 #[tokio::test(start_paused = true)]

@@ -234,6 +234,24 @@ async fn the_password_is_the_token_and_refusals_are_never_200() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_answer_to_a_retry_is_that_of_its_caller() {
+    let folder = TempDir::new().unwrap();
+    let world = World::with(&Options {
+        access: tokens(&folder),
+        ..options()
+    });
+    let client = world.client(0).await;
+    let mut deployer = Terraform::with(DEPLOYER, &client);
+    let mut operator = Terraform::with(OPERATOR, &client);
+    assert_eq!(deployer.lock("a").await.0, StatusCode::OK);
+    for _ in 0..2 {
+        assert_eq!(deployer.unlock("a").await.0, StatusCode::OK);
+    }
+    let refused = operator.unlock("a").await;
+    expect_reason(&refused, StatusCode::BAD_REQUEST, "NOT_OWNER");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unlock_gives_back_all_that_repeats_of_the_lock_have_taken() {
     let world = World::with(&options());
     let client = world.client(0).await;

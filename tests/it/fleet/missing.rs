@@ -55,6 +55,19 @@ async fn one_that_hangs_costs_two_seconds_and_no_answer_of_others() {
     let mut found = missing(&listed.unasked);
     found.sort_unstable();
     assert_eq!(found, names);
+    // A list of many pages does not wait with each page.
+    let begun = Instant::now();
+    assert_eq!(sessions_of(&admin).await.unasked.len(), 2);
+    assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_drains_is_listed_with_the_reason() {
+    let world = world_of(2).await;
+    world.coordinator(1).drain(secs(1)).await;
+    let listed = coordinators_of(&admin(&world, 0).await).await;
+    let reasons = listed.coordinators.iter().map(|it| &it.not_ready_reason);
+    assert_eq!(reasons.collect::<Vec<_>>(), ["", "it drains"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,25 +83,29 @@ async fn metrics_can_require_a_token() {
     let folder = TempDir::new().unwrap();
     let tokens = folder.path().join("tokens");
     fs::write(&tokens, format!("scraper {TOKEN}\n")).unwrap();
-    let settings = Settings::on("embedded:")
-        .with("admin.listen", "127.0.0.1:0")
-        .with("auth.token_file", &tokens.display().to_string())
-        .with("admin.authenticate_metrics", "true");
-    let coordinator = Coordinator::start(&settings).await;
-    let admin = coordinator.admin_address().await;
-    let (head, shown) = get(admin, "/metrics", "*/*").await;
-    assert!(head.starts_with("http/1.1 401"), "{head}");
-    assert!(!shown.contains("lockkeeper_"), "{shown}");
-    let shown = format!("*/*\r\nAuthorization: Bearer {TOKEN}");
-    let (head, shown) = get(admin, "/metrics", &shown).await;
-    assert!(head.starts_with("http/1.1 200"), "{head}");
-    assert!(shown.contains("lockkeeper_build_info"));
-    assert!(
-        get(admin, "/livez", "*/*")
-            .await
-            .0
-            .starts_with("http/1.1 200")
-    );
+    // A port that is otherwise open admits callers without an identity.
+    for is_open in ["false", "true"] {
+        let settings = Settings::on("embedded:")
+            .with("admin.listen", "127.0.0.1:0")
+            .with("auth.token_file", &tokens.display().to_string())
+            .with("admin.authenticate_metrics", "true")
+            .with("admin.allow_unauthenticated", is_open);
+        let coordinator = Coordinator::start(&settings).await;
+        let admin = coordinator.admin_address().await;
+        let (head, shown) = get(admin, "/metrics", "*/*").await;
+        assert!(head.starts_with("http/1.1 401"), "{head}");
+        assert!(!shown.contains("lockkeeper_"), "{shown}");
+        let shown = format!("*/*\r\nAuthorization: Bearer {TOKEN}");
+        let (head, shown) = get(admin, "/metrics", &shown).await;
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        assert!(shown.contains("lockkeeper_build_info"));
+        assert!(
+            get(admin, "/livez", "*/*")
+                .await
+                .0
+                .starts_with("http/1.1 200")
+        );
+    }
 }
 
 #[tokio::test]

@@ -10,12 +10,21 @@ use rcgen::{
     CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rustls::pki_types::UnixTime;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
+    sync::mpsc,
+    time::timeout,
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming, transport::Channel};
 
 use super::{Authority, PATIENCE, try_acquire};
-use crate::{client::try_request, coordinator::Coordinator, steps::secs};
+use crate::{
+    client::try_request,
+    coordinator::{Coordinator, Settings},
+    steps::secs,
+};
 
 const OLD: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "fedcba9876543210fedcba9876543210";
@@ -101,6 +110,31 @@ async fn a_token_that_is_removed_ends_its_streams_and_leaves_its_grants_their_le
     bob.frames.send(again).await.unwrap();
     let answer = bob.answers.message().await.unwrap().unwrap().response;
     assert!(matches!(answer, Some(Response::Tried(tried)) if tried.acquired));
+}
+
+/// Its rules stay: the token alone says who reads.
+#[tokio::test]
+async fn a_console_reads_no_more_events_with_a_token_that_is_removed() {
+    let authority = Authority::new();
+    let file = authority.file("tokens", &format!("ops {OLD}\nbob {OTHER}\n"));
+    let rules = "[[access.rules]]\nidentity = \"ops\"\nallow = [\"admin\"]\n";
+    let settings = Settings::on("embedded:")
+        .with_file(&authority.file("lockkeeper.toml", rules))
+        .with("auth.token_file", &file.display().to_string())
+        .with("admin.listen", "127.0.0.1:0");
+    let coordinator = Coordinator::start(&settings).await;
+    let admin = coordinator.admin_address().await;
+    let mut stream = TcpStream::connect(admin).await.unwrap();
+    let asked = format!(
+        "GET /api/v1/events HTTP/1.1\r\nHost: LocalHost\r\nAuthorization: Bearer {OLD}\r\n\r\n"
+    );
+    stream.write_all(asked.as_bytes()).await.unwrap();
+    let mut events = BufReader::new(stream).lines();
+    let head = events.next_line().await.unwrap().unwrap();
+    assert!(head.contains("200"), "{head}");
+    authority.file("tokens", &format!("bob {OTHER}\n"));
+    let ended = async { while let Ok(Some(_)) = events.next_line().await {} };
+    timeout(PATIENCE, ended).await.expect("it ends");
 }
 
 #[tokio::test]

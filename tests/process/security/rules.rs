@@ -1,6 +1,6 @@
 //! Rules and quotas are read again while the coordinator runs.
 
-use std::fs;
+use std::{cell::Cell, fs};
 
 use tempfile::TempDir;
 use tonic::{Code, transport::Channel};
@@ -78,4 +78,14 @@ async fn rules_that_change_count_at_once_and_a_broken_file_changes_nothing() {
     assert!(!coordinator.log().contains(&path.repeat(2)), "named once");
     fs::write(&file, rule("*", "a/")).unwrap();
     eventually("it is usable again", || may(&channel, "a/3")).await;
+
+    let quota = "[access.quotas]\ngrants = 1\n";
+    fs::write(&file, [quota, &rule("*", "a/")].concat()).unwrap();
+    let number = Cell::new(0);
+    let is_refused = || async {
+        let name = format!("a/more/{}", number.replace(number.get() + 1));
+        let tried = try_acquire(&channel, &name, "o", Some(TOKEN)).await;
+        tried.is_err_and(|it| it.code() == Code::ResourceExhausted)
+    };
+    eventually("the new quota counts", is_refused).await;
 }

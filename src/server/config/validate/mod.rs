@@ -382,3 +382,29 @@ fn check_telemetry(telemetry: &Telemetry, report: &mut dyn FnMut(&str, String)) 
         report("telemetry.otlp_endpoint", why.to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::tests::given;
+
+    #[test]
+    fn what_a_coordinator_could_not_work_with_is_refused() {
+        for (key, value, problem) in [
+            ("store.fair_waiter_timeout", "900ms", "at least 1s"),
+            ("store.client_name", "a b", "without spaces"),
+            ("limits.holders_per_lock_max", "0", "must not be zero"),
+            ("limits.permits_per_name_max", "0", "must not be zero"),
+            ("session.resume_max", "59s", "nor than 1m"),
+            ("server.connection_age_max", "900ms", "at least 1s"),
+            ("server.tls.client_crl_file", "l", "client_ca_file"),
+            ("fleet.address", "http://a:1", "needs session.secret"),
+            ("fleet.key_file", "k", "together"),
+        ] {
+            let refusal = given().flag(key, value).refusal();
+            assert!(refusal.contains(problem), "{key} = {value}: {refusal}");
+        }
+        let long = given().flag("session.lease", "10m");
+        let refusal = long.flag("session.resume_max", "9m").refusal();
+        assert!(refusal.starts_with("session.resume_max: "), "{refusal}");
+    }
+}

@@ -10,7 +10,6 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_listeners(settings, report);
     check_tls(settings, report);
     check_tokens(settings, report);
-    check_lifetime(settings, report);
     check_rules(settings, report);
     check_names(settings, report);
     check_audit(settings, report);
@@ -87,10 +86,6 @@ fn check_tokens(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             _ => {}
         }
     }
-}
-
-fn check_lifetime(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
-    let auth = &settings.auth;
     if !auth.jwt_lifetime_max.is_zero() && !is_set(&auth.jwks_file) {
         report("auth.jwt_lifetime_max", "needs auth.jwks_file".to_owned());
     }

@@ -127,6 +127,18 @@ mod tests {
     }
 
     #[test]
+    fn each_method_that_terraform_can_be_given_locks_or_unlocks() {
+        let unlocks = |method: &str| {
+            let request = Request::builder().method(method).uri("/terraform/a");
+            let call = StateLock::of(&request.body(Body::empty()).unwrap()).unwrap();
+            call.map(|call| call.unlocks).map_err(|(_, code)| code)
+        };
+        assert_eq!(["LOCK", "POST", "PUT"].map(unlocks), [Ok(false); 3]);
+        assert_eq!(["UNLOCK", "DELETE"].map(unlocks), [Ok(true); 2]);
+        assert_eq!(unlocks("GET"), Err(StatusCode::METHOD_NOT_ALLOWED));
+    }
+
+    #[test]
     fn the_password_is_the_token_and_nothing_else_is() {
         let headers = |value: &str| {
             let value = HeaderValue::try_from(value).unwrap();
