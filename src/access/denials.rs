@@ -148,11 +148,9 @@ mod tests {
             known.values().flatten().map(|it| it.calls).sum::<u64>()
         };
         assert_eq!(calls(), 2, "the first was logged at once");
-        let last = denials.0.lock()[&Some([10, 0, 0, 1].into())][0]
-            .last
-            .operation
-            .len();
-        assert_eq!(last, NAME_BYTES_MAX);
+        let address = Some([10, 0, 0, 1].into());
+        let length = denials.0.lock()[&address][0].last.operation.len();
+        assert_eq!(length, NAME_BYTES_MAX);
         denials.flush();
         assert_eq!(calls(), 2, "too early");
         tokio::time::advance(INTERVAL).await;

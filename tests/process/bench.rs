@@ -403,18 +403,16 @@ fn a_lost_grant_makes_the_run_void() {
 async fn a_lost_lock_is_counted_once() {
     let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
     let server = coordinator.url();
-    let arguments = "watch --names 1 --sessions 1 --warm-up 0s --duration 1s";
+    let arguments = "watch --names 1 --sessions 1 --warm-up 0s --duration 4s";
     let run = bench(&server, arguments).spawn().unwrap();
     let ask = async |words: &[&str]| {
         let output = lockkeeper(&coordinator, words).output().await.unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let listed = loop {
-        let listed = ask(&["list", "--output", "json"]).await;
-        if !listed.is_empty() {
-            break serde_json::from_str::<Value>(&listed).unwrap();
-        }
-    };
+    let held = || async { !ask(&["list", "--output", "json"]).await.is_empty() };
+    redis_server::eventually("it holds its lock", held).await;
+    let listed = ask(&["list", "--output", "json"]).await;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
     let name = listed["name"].as_str().unwrap();
     let force = ["force-release", name, "--reason", "test", "--yes"];
     ask(&[&force[..], &["--grace-period", "0"]].concat()).await;

@@ -213,6 +213,8 @@ impl Releasing {
 mod tests {
     use super::*;
     use crate::{
+        coordinator::Coordinator,
+        stream::Opened,
         testing::{
             Fault, SECOND, acquire_all, config, granted_all, in_session, open, owner, releases,
             request_id, settle, start, start_faulty,
@@ -220,19 +222,25 @@ mod tests {
         watchdog,
     };
 
-    #[tokio::test(start_paused = true)]
-    async fn what_is_on_its_way_back_is_not_lost_and_needs_no_acknowledgement() {
-        let (faults, coordinator, _store) = start_faulty(config());
-        let opened = open(&coordinator);
+    /// A session that holds two locks, and what gives them back.
+    async fn holds_both(coordinator: &Coordinator) -> (Opened, ReleaseAll) {
+        let opened = open(coordinator);
         let both = [("a", Mode::Exclusive), ("b", Mode::Write)];
         let request = acquire_all(&both, &in_session(&opened, ""));
-        granted_all(&coordinator, &request).await.take().unwrap();
-        faults.next("multi_release", Fault::AnswerTakes(SECOND));
+        granted_all(coordinator, &request).await.take().unwrap();
         let release = ReleaseAll {
             locks: request.locks,
             owner: request.owner,
             request_id: None,
         };
+        (opened, release)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_on_its_way_back_is_not_lost_and_needs_no_acknowledgement() {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let (opened, release) = holds_both(&coordinator).await;
+        faults.next("multi_release", Fault::AnswerTakes(SECOND));
         let released = release_all(&coordinator.core, &release);
         let renewed = async {
             settle().await;
@@ -247,16 +255,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_could_not_be_given_back_is_lost_when_it_is_gone() {
         let (faults, coordinator, store) = start_faulty(config());
-        let opened = open(&coordinator);
-        let both = [("a", Mode::Exclusive), ("b", Mode::Write)];
-        let request = acquire_all(&both, &in_session(&opened, ""));
-        granted_all(&coordinator, &request).await.take().unwrap();
+        let (opened, release) = holds_both(&coordinator).await;
         faults.next("multi_release", Fault::Unavailable);
-        let release = ReleaseAll {
-            locks: request.locks,
-            owner: request.owner,
-            request_id: None,
-        };
         let released = release_all(&coordinator.core, &release).await;
         assert!(released.is_err());
         store.flush_all();

@@ -91,7 +91,8 @@ fn basic(password: &str) -> &'static str {
 const DEPLOYER: &str = "0123456789abcdef0123456789abcdef";
 const OPERATOR: &str = "fedcba9876543210fedcba9876543210";
 
-fn tokens(folder: &TempDir) -> Access {
+fn tokens() -> Access {
+    let folder = TempDir::new().unwrap();
     let file = folder.path().join("tokens");
     std::fs::write(&file, format!("deployer {DEPLOYER}\noperator {OPERATOR}\n")).unwrap();
     let config = Config {
@@ -108,6 +109,13 @@ fn tokens(folder: &TempDir) -> Access {
         ..Port::OPEN
     };
     Access::new(config, port).unwrap()
+}
+
+fn with_tokens() -> World {
+    World::with(&Options {
+        access: tokens(),
+        ..options()
+    })
 }
 
 #[track_caller]
@@ -204,11 +212,7 @@ async fn other_methods_lock_and_what_does_not_fit_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn the_password_is_the_token_and_refusals_are_never_200() {
-    let folder = TempDir::new().unwrap();
-    let world = World::with(&Options {
-        access: tokens(&folder),
-        ..options()
-    });
+    let world = with_tokens();
     let client = world.client(0).await;
     let mut deployer = Terraform::with(DEPLOYER, &client);
     let mut operator = Terraform::with(OPERATOR, &client);
@@ -235,11 +239,7 @@ async fn the_password_is_the_token_and_refusals_are_never_200() {
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_a_retry_is_that_of_its_caller() {
-    let folder = TempDir::new().unwrap();
-    let world = World::with(&Options {
-        access: tokens(&folder),
-        ..options()
-    });
+    let world = with_tokens();
     let client = world.client(0).await;
     let mut deployer = Terraform::with(DEPLOYER, &client);
     let mut operator = Terraform::with(OPERATOR, &client);

@@ -24,6 +24,14 @@ use super::{
 };
 use crate::support::{hosts::TWINS, secs};
 
+fn with_commands(host: Arc<dyn ScriptHost>) -> Scripts {
+    let config = Config {
+        native_commands: true,
+        ..config()
+    };
+    Scripts::new(host, config)
+}
+
 /// The same with scripts and without: both take a lock whose counter they have seen.
 #[tokio::test]
 async fn a_grant_that_its_field_names() {
@@ -39,11 +47,7 @@ async fn a_counter_that_is_no_number_leaves_the_lock_free() {
     for host in TWINS {
         let store = host.start().await;
         let (client, _wakes) = store.connect();
-        let config = Config {
-            native_commands: true,
-            ..config()
-        };
-        let scripts = Scripts::new(client, config);
+        let scripts = with_commands(client);
         for (grant, counter) in [(1, None), (2, Some("x")), (3, None)] {
             if let Some(counter) = counter {
                 store.command(&["SET", COUNTER, counter]).await;
@@ -79,11 +83,7 @@ async fn where_replicas_must_know_of_it_no_commands_run_without_a_script() {
     for host in TWINS {
         let store = host.start().await;
         let (client, _wakes) = store.connect();
-        let config = Config {
-            native_commands: true,
-            ..config()
-        };
-        let scripts = Scripts::new(client, config);
+        let scripts = with_commands(client);
         // The counter is seen by the first, so the other one needs no script.
         for is_replicated in [false, true] {
             let field = keys::grant_field(OWNER, u64::from(is_replicated)).unwrap();
@@ -156,11 +156,7 @@ async fn a_lock_that_is_lost_before_its_token_is_made_is_not_granted() {
             what,
             forgets: AtomicBool::new(false),
         });
-        let config = Config {
-            native_commands: true,
-            ..config()
-        };
-        let scripts = Scripts::new(Arc::clone(&host) as Arc<dyn ScriptHost>, config);
+        let scripts = with_commands(Arc::clone(&host) as _);
         let take = async |grant| {
             let field = keys::grant_field(OWNER, grant).unwrap();
             let hold = Hold::new("lock", Mode::Exclusive, &field).of_grant();
