@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use lockkeeper_store::{host::Replicas, script};
 
-use crate::{session_secrets::SessionSecrets, types::Limits};
+use crate::{
+    session_secrets::SessionSecrets,
+    types::{Limits, SessionId},
+};
 
 /// The configuration of a coordinator.
 #[derive(Clone, Debug)]
@@ -32,4 +35,6 @@ pub struct Config {
     pub session_secrets: SessionSecrets,
     /// The present time in seconds since 1970. Nothing but the age of resume tokens depends on it.
     pub unix_seconds: fn() -> u64,
+    /// Makes the id of a new session: random, unless a simulation has to be repeatable.
+    pub session_id: fn() -> SessionId,
 }

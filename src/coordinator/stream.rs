@@ -63,7 +63,7 @@ impl Coordinator {
             on_disconnect,
             client_name,
         };
-        let id = SessionId::random();
+        let id = (core.config.session_id)();
         let session = core.sessions.add(id, claims, account, &core.deadlines)?;
         Ok(Opened {
             resume_token: core.resume_token(&session),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_access::Access;
-use lockkeeper_coordinator::{Limits, SessionSecrets};
+use lockkeeper_coordinator::{Limits, SessionId, SessionSecrets};
 use lockkeeper_facades::Facades;
 use lockkeeper_store::{host::Replicas, script};
 use rustls::pki_types::UnixTime;
@@ -86,6 +86,7 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
         resume_max: session.resume_max,
         session_secrets: SessionSecrets::new(secrets),
         unix_seconds: || UnixTime::now().as_secs(),
+        session_id: SessionId::random,
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     config::Config,
     coordinator::Coordinator,
     session_secrets::SessionSecrets,
-    types::{LockName, tests::limits},
+    types::{LockName, SessionId, tests::limits},
 };
 
 pub(crate) use self::{
@@ -67,6 +67,7 @@ pub(crate) fn config() -> Config {
         resume_max: SECOND * 3600,
         session_secrets: SessionSecrets::new(vec![b"a secret of these tests".to_vec()]),
         unix_seconds: || 1_800_000_000,
+        session_id: SessionId::random,
     }
 }
 

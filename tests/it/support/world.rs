@@ -5,7 +5,7 @@ use std::{cell::Cell, io, sync::Arc, time::Duration};
 use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_base::tasks::spawn_detached;
-use lockkeeper_coordinator::{self, Coordinator, Limits, SessionSecrets};
+use lockkeeper_coordinator::{self, Coordinator, Limits, SessionId, SessionSecrets};
 use lockkeeper_facades::Facades;
 use lockkeeper_server::{
     fleet::{self, Fleet},
@@ -366,6 +366,7 @@ impl Node {
             resume_max: Duration::from_secs(24 * 3600),
             session_secrets: SessionSecrets::new(vec![options.secret.as_bytes().to_vec()]),
             unix_seconds: options.unix_seconds,
+            session_id: SessionId::random,
         };
         let coordinator = if connected.len() == 1 {
             Coordinator::start(config, connected.remove(0))

@@ -3,18 +3,19 @@
 
 mod leftovers;
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use lockkeeper_base::tasks::spawn_detached;
-use lockkeeper_coordinator::{Config, Coordinator, Limits, SessionSecrets};
+use lockkeeper_coordinator::{Config, Coordinator, Limits, SessionId, SessionSecrets};
 use lockkeeper_store::{
     host::embedded::{Clock, EmbeddedStore},
     script,
 };
 use parking_lot::Mutex;
-use rand::RngExt as _;
+use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use uuid::Builder;
 
 use super::{
     history::{History, Reach, What},
@@ -56,6 +57,12 @@ pub(crate) struct Node {
     accepts: Mutex<bool>,
 }
 
+thread_local! {
+    /// A run has its thread to itself. Waiters are woken in the order of their channels, which have
+    /// session ids in their names, so the ids are drawn from the seed as everything else is.
+    static SESSION_IDS: RefCell<Dice> = RefCell::new(Dice::seed_from_u64(0));
+}
+
 /// How long a request id is remembered.
 const REQUEST_RETENTION: Duration = Duration::from_secs(60);
 
@@ -77,6 +84,7 @@ impl std::ops::Deref for World {
 
 impl World {
     pub(crate) fn new(plan: Plan, mutant: Mutant) -> Self {
+        SESSION_IDS.set(Dice::seed_from_u64(plan.seed));
         let history = History::new();
         let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
         let ledger = Ledger::new(store, history.clone(), &plan);
@@ -134,6 +142,7 @@ impl World {
                 b"a secret of all the coordinators here".to_vec(),
             ]),
             unix_seconds: || 1_800_000_000,
+            session_id: next_session_id,
         };
         if self.healed.is_cancelled() {
             link.heal();
@@ -323,4 +332,9 @@ fn limits() -> Limits {
         grants_per_session_max: 100,
         locks_per_request_max: 100,
     }
+}
+
+fn next_session_id() -> SessionId {
+    let bytes = SESSION_IDS.with_borrow_mut(|dice| dice.random());
+    Builder::from_random_bytes(bytes).into_uuid().into()
 }
