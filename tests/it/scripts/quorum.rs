@@ -100,7 +100,7 @@ fn moved() -> Moved {
 }
 
 pub(super) const EXCLUSIVE: Hold<'static> = Hold::new("a", Mode::Exclusive, "x");
-const WRITE: Hold<'static> = Hold::new("a", Mode::Write, "x");
+pub(super) const WRITE: Hold<'static> = Hold::new("a", Mode::Write, "x");
 
 pub(super) fn renewal() -> Renewal {
     Renewal {

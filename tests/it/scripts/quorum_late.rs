@@ -1,9 +1,12 @@
 //! What comes late to one store of a quorum: it brings that store in line with the others, and
 //! leaves alone what the owner has acquired since.
 
-use lockkeeper_store::script::{Acquired, Attempt, Hold, Mode, Refusal, Released, Scripts, keys};
+use lockkeeper_store::script::{
+    Acquired, Attempt, Hold, Holder, Mode, Refusal, Released, Scripts, keys,
+};
+use tokio::time::{Instant, timeout};
 
-use super::quorum::{EXCLUSIVE, Quorum, attempt, takes};
+use super::quorum::{EXCLUSIVE, Quorum, WRITE, attempt, takes};
 use crate::support::{Faults, eventually, expect, millis, secs};
 
 const LEASE: std::time::Duration = secs(7200);
@@ -170,5 +173,173 @@ async fn a_counter_that_was_raised_meanwhile_does_not_confirm_a_grant() {
             }
             Acquired::Busy { .. } => assert!(!is_granted),
         }
+    }
+}
+
+/// What an owner without a known grant has on a lock, that of one store being a release late.
+struct Late {
+    stores: Quorum,
+    hold: Hold<'static>,
+    /// Its acquires so far.
+    acquires: u64,
+}
+
+impl Late {
+    /// The store is away while the owner releases the lock, and forgets what it had.
+    async fn release(mode: Mode) -> Self {
+        let mut late = Self {
+            stores: Quorum::new(3),
+            hold: Hold::new("a", mode, "x"),
+            acquires: 0,
+        };
+        assert!(late.is_granted().await);
+        late.stores.faults[2].set_unavailable(true);
+        let scripts = &late.stores.scripts;
+        let released = scripts.release(late.hold, None, LEASE, None).await;
+        assert!(matches!(released, Ok(Released::Done { held: 0, .. })));
+        late.stores.stores[2]
+            .command(&[b"DEL".as_slice(), b"a"])
+            .unwrap();
+        eventually("it is sent again", || async { late.sent() >= 2 }).await;
+        late.stores.faults[2].set_unavailable(false);
+        late
+    }
+
+    async fn is_granted(&mut self) -> bool {
+        self.acquires += 1;
+        let id = format!("a{}", self.acquires);
+        let own = Attempt::new(&id, self.acquires);
+        let scripts = &self.stores.scripts;
+        let acquired = scripts.acquire(self.hold, LEASE, &own, Refusal::Forgotten);
+        matches!(acquired.await, Ok(Acquired::Granted { .. }))
+    }
+
+    /// How often the store was sent the release.
+    fn sent(&self) -> usize {
+        let scripts = ["lock_release", "read_release", "write_release"];
+        scripts
+            .map(|it| self.stores.faults[2].calls(it))
+            .iter()
+            .sum()
+    }
+}
+
+/// The same of a release whose caller knows no serial.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_comes_late_leaves_a_newer_grant_alone() {
+    for mode in [Mode::Exclusive, Mode::Read, Mode::Write] {
+        let mut late = Late::release(mode).await;
+        assert!(late.is_granted().await);
+        let before = late.sent();
+        // Longer than any pause.
+        tokio::time::sleep(secs(5)).await;
+        assert_eq!(late.stores.with(b"a"), 3, "{mode:?}");
+        assert_eq!(late.sent(), before);
+    }
+}
+
+/// One store votes at once, and the others are slow.
+#[tokio::test(start_paused = true)]
+async fn nothing_that_is_late_is_sent_during_an_acquire() {
+    for is_granted in [true, false] {
+        let mut late = Late::release(Mode::Exclusive).await;
+        for faults in &late.stores.faults[..2] {
+            faults.set_answer_delay(secs(5));
+        }
+        if !is_granted {
+            let other = Hold::new("a", Mode::Exclusive, "other");
+            for store in &late.stores.each[..2] {
+                takes(store, other).await;
+            }
+        }
+        assert_eq!(late.is_granted().await, is_granted);
+        assert_eq!(late.stores.with(b"a"), if is_granted { 3 } else { 2 });
+        let before = late.sent();
+        tokio::time::sleep(secs(5)).await;
+        assert_eq!(late.sent() > before, !is_granted);
+    }
+}
+
+/// Otherwise the store would keep an older hold until its lease ends.
+#[tokio::test(start_paused = true)]
+async fn what_is_late_comes_in_spite_of_acquires_that_do_not_supersede_it() {
+    for what in ["refused", "dropped", "other owner", "other lock", "read"] {
+        let stores = Quorum::new(3);
+        takes(&stores.scripts, WRITE).await;
+        stores.faults[2].set_unavailable(true);
+        let released = stores.scripts.release(WRITE, None, LEASE, None).await;
+        assert!(matches!(released, Ok(Released::Done { held: 0, .. })));
+        stores.faults[2].set_unavailable(false);
+        let own = attempt("a2");
+        let hold = match what {
+            "other owner" => Hold::new("a", Mode::Write, "other"),
+            "other lock" => Hold::new("b", Mode::Write, "x"),
+            "read" => Hold::new("a", Mode::Read, "x"),
+            _ => WRITE,
+        };
+        if what == "refused" {
+            for store in &stores.each[..2] {
+                takes(store, Hold::new("a", Mode::Write, "other")).await;
+            }
+        }
+        if what == "dropped" {
+            stores.faults[0].set_answer_delay(secs(60));
+        }
+        let acquired = stores
+            .scripts
+            .acquire(hold, LEASE, &own, Refusal::Forgotten);
+        match timeout(secs(1), acquired).await {
+            Ok(acquired) => {
+                let is_granted = matches!(acquired, Ok(Acquired::Granted { .. }));
+                assert_eq!(is_granted, what != "refused", "{what}");
+            }
+            Err(_elapsed) => assert_eq!(what, "dropped"),
+        }
+        let (store, begun) = (&stores.each[2], Instant::now());
+        eventually(what, || async {
+            let seen = store.inspect("a", 9).await.unwrap();
+            let left = |it: &Holder| it.mode == Mode::Write && *it.owner == *b"x";
+            !seen.holders.iter().any(left)
+        })
+        .await;
+        assert!(begun.elapsed() < secs(30), "{what}: its lease ended there");
+    }
+}
+
+/// A store that missed the release of one of two holds has as many as the others after the next
+/// acquire.
+#[tokio::test(start_paused = true)]
+async fn what_lowers_the_holds_late_leaves_one_that_was_added_since() {
+    for request_id in [None, Some("r1")] {
+        let stores = Quorum::new(3);
+        let serial = takes_twice(&stores.scripts).await;
+        stores.faults[2].set_unavailable(true);
+        assert_eq!(releases(&stores.scripts, serial, request_id).await, 1);
+        stores.faults[2].set_unavailable(false);
+        let again = Attempt {
+            known_holds: Some(1),
+            serial: Some(serial),
+            ..Attempt::new("a3", 3)
+        };
+        let acquired = stores
+            .scripts
+            .acquire(EXCLUSIVE, LEASE, &again, Refusal::Forgotten);
+        assert!(matches!(
+            acquired.await,
+            Ok(Acquired::Granted { hold_count: 2, .. })
+        ));
+        tokio::time::sleep(secs(5)).await;
+        for store in &stores.each {
+            assert_eq!(holds(store).await, 2, "{request_id:?}");
+        }
+        // What is late after that is sent again.
+        stores.faults[2].set_unavailable(true);
+        assert_eq!(
+            releases(&stores.scripts, serial, request_id.map(|_| "r2")).await,
+            1
+        );
+        stores.faults[2].set_unavailable(false);
+        let store = &stores.each[2];
+        eventually("it is repaired", || async { holds(store).await == 1 }).await;
     }
 }

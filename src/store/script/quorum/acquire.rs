@@ -51,6 +51,8 @@ impl Quorum {
             },
             refused,
         };
+        // Dropped when a vote that decided nothing has been taken back.
+        let superseding = self.0.orders.acquire(hold);
         let votes = self.vote(&acquiring).await;
         let known = KnownHold {
             mode: hold.mode,
@@ -67,6 +69,9 @@ impl Quorum {
                 return unconfirmed;
             }
         };
+        if let Some(superseding) = superseding {
+            superseding.granted();
+        }
         // A store that did not answer in time, or that does not agree, must not have a hold that is
         // never renewed.
         let others = (0..votes.len())

@@ -11,7 +11,7 @@
 //! - [`give_back`], [`renew`], [`inspect`]: the other calls, each with its combination of answers.
 //! - [`admin`]: what is held on any of them, and taking it away on all.
 //! - [`holders`]: messages to the coordinators of holders.
-//! - [`repair`]: what is brought to its end in the background.
+//! - [`repair`]: what is brought to its end in the background; [`orders`]: what an acquire ends.
 //! - [`voters`]: all of them, and how they are asked; [`voter`]: one, and what is known of it.
 
 mod acquire;
@@ -24,6 +24,7 @@ mod holders;
 mod inspect;
 #[cfg(feature = "modelling")]
 pub(super) mod modelling;
+mod orders;
 mod renew;
 mod repair;
 #[cfg(test)]

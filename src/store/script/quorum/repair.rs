@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::voters::Quorum;
+use super::{orders::Registered, voters::Quorum};
 use crate::script::{Attempt, CallError, Hold, Mode, calls::HostScripts};
 
 /// The first pause before it is tried again, and the longest.
@@ -58,8 +58,24 @@ impl Repair {
         })
     }
 
+    fn hold(&self) -> Hold<'_> {
+        Hold::new(&self.name, self.mode, &self.owner)
+    }
+
+    /// Whether it would take what the owner has acquired since, where it comes late.
+    fn takes_newer(&self) -> bool {
+        match &self.action {
+            Action::Withdraw(_) | Action::Raise { .. } => false,
+            // Without a record it lowers the holds. A grant that had none left is over.
+            Action::Undo(attempt) => {
+                attempt.request_id.is_none() && attempt.known_holds.is_some_and(|left| left > 0)
+            }
+            Action::Release { .. } => true,
+        }
+    }
+
     async fn run(&self, scripts: &HostScripts) -> Result<(), CallError> {
-        let hold = Hold::new(&self.name, self.mode, &self.owner);
+        let hold = self.hold();
         match &self.action {
             Action::Withdraw(attempt) => scripts.withdraw(hold, &attempt.get()).await.map(drop),
             Action::Undo(attempt) => scripts.undo(hold, &attempt.get()).await.map(drop),
@@ -99,8 +115,8 @@ impl From<&Attempt<'_>> for OwnAttempt {
 // === impl Quorum ===
 
 impl Quorum {
-    /// Runs a repair on these voters until each has answered, the coordinator stops, or what it is
-    /// about is over anyway.
+    /// Runs a repair on these voters until each has answered, the coordinator stops, what it is
+    /// about is over anyway, or an acquire supersedes it.
     pub(super) fn send(
         &self,
         repair: &Arc<Repair>,
@@ -113,10 +129,12 @@ impl Quorum {
                 tracing::debug!(store = %voter.name, "too many repairs: left to its lease");
                 continue;
             };
+            let orders = &self.0.orders;
+            let registered = repair.takes_newer().then(|| orders.register(repair.hold()));
             let (this, repair) = (self.clone(), Arc::clone(repair));
             let stop = self.0.tasks.stop().clone();
             self.0.tasks.spawn("repair", async move {
-                let repair = timeout(at_most, this.until_answered(which, &repair));
+                let repair = timeout(at_most, this.until_answered(which, &repair, registered));
                 if let Some(Err(_elapsed)) = stop.run_until_cancelled(repair).await {
                     let store = &this.voters()[which].name;
                     tracing::debug!(%store, "not answered: left to its lease");
@@ -126,7 +144,7 @@ impl Quorum {
         }
     }
 
-    async fn until_answered(&self, which: usize, repair: &Repair) {
+    async fn until_answered(&self, which: usize, repair: &Repair, registered: Option<Registered>) {
         let voter = &self.voters()[which];
         // At once, behind the attempt on its connection: a frozen store runs the attempt when it
         // goes on, perhaps after this has been given up.
@@ -141,7 +159,13 @@ impl Quorum {
         // What it would do has been done at the other one.
         while self.excluded(which).is_none() {
             voter.not_silent().await;
-            match self.heard(which, repair.run(&voter.scripts).await) {
+            let call = repair.run(&voter.scripts);
+            let answer = match &registered {
+                Some(registered) if registered.is_superseded() => return,
+                Some(registered) => registered.send(call).await,
+                None => call.await,
+            };
+            match self.heard(which, answer) {
                 Ok(()) => return,
                 Err(error) if error.is_transient() => sleep(pause).await,
                 Err(error) => {

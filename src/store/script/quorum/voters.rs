@@ -1,10 +1,8 @@
 //! All voters: whom a call asks, and who is left out.
 
 use std::{
-    collections::hash_map::DefaultHasher,
     fmt,
     future::poll_fn,
-    hash::{Hash as _, Hasher as _},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,20 +13,17 @@ use std::{
 
 use futures::future::{join_all, maybe_done};
 use lockkeeper_base::tasks::Tasks;
-use parking_lot::Mutex;
 use rand::RngExt as _;
 
 use super::{
     answers::{Answers, answered, common_refusal},
+    orders::Orders,
     voter::Voter,
 };
 use crate::{
     host::ScriptHost,
     script::{CallError, Config, calls::HostScripts, metrics::Metrics},
 };
-
-/// Names whose calls are put into one order share a lock with others.
-const ORDERS: usize = 64;
 
 /// How often a store that has stopped answering is asked whether it does again.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -50,7 +45,7 @@ pub(super) struct Inner {
     voters: Vec<Voter>,
     pub(super) config: Config,
     pub(super) tasks: Tasks,
-    orders: Vec<Mutex<()>>,
+    pub(super) orders: Arc<Orders>,
     /// Names of releases that have none, unique among all coordinators.
     prefix: u64,
     releases: AtomicU64,
@@ -74,7 +69,7 @@ impl Quorum {
             voters: voters.collect(),
             config: config.clone(),
             tasks,
-            orders: (0..ORDERS).map(|_| Mutex::new(())).collect(),
+            orders: Arc::new(Orders::new()),
             prefix: rand::rng().random(),
             releases: AtomicU64::new(0),
         }))
@@ -132,7 +127,7 @@ impl Quorum {
         let mut calls: Vec<_> = asking.collect();
         // The first poll of a call sends it.
         poll_fn(|context| {
-            let _order = self.order_of(name).lock();
+            let _order = self.0.orders.lock(name);
             for call in &mut calls {
                 let _ = call.as_mut().poll(context);
             }
@@ -147,13 +142,6 @@ impl Quorum {
                 answer.unwrap_or_else(|| Err(CallError::Refused("no answer".to_owned())))
             })
             .collect()
-    }
-
-    fn order_of(&self, name: &str) -> &Mutex<()> {
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        let orders = &self.0.orders;
-        &orders[usize::try_from(hasher.finish() % ORDERS as u64).unwrap_or_default()]
     }
 
     /// Takes note of whether a voter answers in time.
