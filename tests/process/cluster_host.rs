@@ -7,16 +7,17 @@ use bytes::Bytes;
 use futures::future::join_all;
 use lockkeeper_store::{
     host::{
-        Call, HostError, ScanCursor, Script, ScriptHost, Value, Wake,
+        Acks, Call, HostError, Replicas, Replication, ScanCursor, Script, ScriptHost, Value, Wake,
         redis::{RedisConfig, connect},
         words,
     },
     script::keys,
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 
 use crate::{
     cluster::{Cluster, MASTERS},
+    coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     refusing_port::RefusingPort,
     steps::secs,
@@ -202,6 +203,63 @@ async fn what_cannot_be_used_is_told_clearly() {
     let url = format!("redis+cluster://127.0.0.1:{}", single.port());
     let why = error_at(&url, "a").await;
     assert!(why.contains("is not part of a cluster"), "{why}");
+}
+
+#[tokio::test]
+async fn a_failover_is_seen_though_all_nodes_of_the_url_are_gone() {
+    let mut store = Cluster::start().await;
+    let (host, _wakes) = host_at(&store.url_of(&[0]));
+    let [name, ..] = store.name_on_each_master("name").await;
+    assert!(eval(&host, &SET, &name, "1").await.is_ok());
+    let slot = store.slot(&name).await;
+    store.kill(0);
+    store.until_another_serves(slot, 0).await;
+    eventually("calls go to the new master", || async {
+        eval(&host, &SET, &name, "2").await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn replicas_are_counted_on_the_master_where_the_script_ran() {
+    let store = Cluster::start().await;
+    let (host, _wakes) = host_at(&store.url());
+    for name in store.name_on_each_master("name").await {
+        let call = Call {
+            script: &SET,
+            keys: words![&name],
+            args: words!["1"],
+        };
+        let replicas = Replicas {
+            at_least: 1,
+            all: false,
+        };
+        let replication = Replication {
+            replicas,
+            wanted_if: |_| true,
+        };
+        let (_, acks) = host.eval_replicated(call, replication).await.unwrap();
+        let expected = Acks {
+            acknowledged: 1,
+            required: 1,
+            problem: None,
+        };
+        assert_eq!(acks, Some(expected), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_goes_on_saying_nothing_is_logged_once() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis+cluster://{}", silent.local_addr().unwrap());
+    let coordinator = Coordinator::start(&Settings::on(&url)).await;
+    let mut taken = Vec::new();
+    // Each is given up before the next.
+    for _ in 0..3 {
+        taken.push(silent.accept().await.unwrap());
+    }
+    let log = coordinator.log();
+    assert_eq!(log.matches("cannot be queried").count(), 1, "{log}");
 }
 
 #[tokio::test]

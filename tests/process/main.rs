@@ -25,8 +25,10 @@ mod fake;
 mod golden;
 mod redis_channels;
 mod redis_host;
+mod redis_links;
 mod redis_secured;
 mod sentinel;
+mod sentinel_host;
 mod server_checks;
 
 mod service_manager;

@@ -7,9 +7,12 @@ use lockkeeper_store::host::{
     HostError, Wake,
     redis::{RedisConfig, connect},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::redis_server::RedisServer;
+use crate::{
+    redis_server::RedisServer,
+    steps::{judged_by_time, since},
+};
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -62,4 +65,22 @@ async fn a_channel_that_was_refused_is_subscribed_when_it_is_allowed() {
         payload: Bytes::from_static(b"1"),
     };
     assert_eq!(next().await, Some(message));
+}
+
+#[tokio::test]
+async fn a_subscription_is_back_at_once_however_often_it_was_lost() {
+    judged_by_time(async || {
+        let server = RedisServer::start().await;
+        let (host, mut wakes) = connect(&config(&server)).expect("a good configuration");
+        host.subscribe("channel").await.expect("subscribed");
+        // If the pauses went on doubling, the last would be a second.
+        for _ in 0..8 {
+            let killed = Instant::now();
+            server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+            let wake = timeout(PATIENCE, wakes.recv()).await.expect("a wake came");
+            assert_eq!(wake, Some(Wake::Gap));
+            since(killed).must_be_below(Duration::from_millis(400), "subscribed again");
+        }
+    })
+    .await;
 }

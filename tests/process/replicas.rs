@@ -320,6 +320,35 @@ async fn replicas_of_another_server_than_that_of_the_grant_do_not_count() {
 }
 
 #[tokio::test]
+async fn replicas_are_counted_again_after_the_connection_of_a_wait_fell_silent() {
+    let redis = Replicated::start(1).await;
+    let proxy = TcpProxy::to(redis.master.port()).await;
+    let settings = settings_on(&proxy.url()).with("store.replica_ack_timeout", "1s");
+    let (_coordinator, client) = redis.coordinator(&settings).await;
+    // The connections for commands go on, that for WAIT is yet to be opened.
+    proxy.spare_open_connections();
+    redis.replicas[0].stop();
+    let mut other = client.clone();
+    let waits = other.try_with(wanting("before", 1));
+    let falls_silent = async {
+        eventually("the replica is waited for", || async {
+            let clients = redis.master.info("clients").await;
+            clients.contains("blocked_clients:1")
+        })
+        .await;
+        proxy.silence();
+        redis.replicas[0].cont();
+    };
+    let (refused, ()) = tokio::join!(waits, falls_silent);
+    assert_eq!(reason(&refused.unwrap_err()), "NOT_REPLICATED");
+    eventually("replicas are counted again", || {
+        let mut client = client.clone();
+        async move { client.try_with(wanting("after", 1)).await.is_ok() }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_full_redis_still_counts_its_replicas() {
     let redis = Replicated::start(1).await;
     let settings = redis.settings().with("store.replica_acks", "1");

@@ -260,7 +260,12 @@ async fn sentinels_that_tell_of_an_election_are_asked_at_once() {
 }
 
 /// What a sentinel answers to commands of its own, in capitals.
-fn sentinel_says(words: &[String], epoch: u64, listed: u16, elected: u16) -> Option<String> {
+pub(crate) fn sentinel_says(
+    words: &[String],
+    epoch: u64,
+    listed: u16,
+    elected: u16,
+) -> Option<String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (listed, elected) = (listed.to_string(), elected.to_string());
     match words.as_slice() {
