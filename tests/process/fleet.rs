@@ -221,6 +221,45 @@ async fn each_page_shows_what_another_coordinator_knows_and_names_one_that_is_go
 }
 
 #[tokio::test]
+async fn the_lists_of_all_coordinators_go_on_page_by_page() {
+    let (_redis, a, b) = two_that_know_each_other().await;
+    let mut sessions = Vec::new();
+    for (number, coordinator) in [&a, &a, &b, &b].into_iter().enumerate() {
+        let mut session = coordinator.client().await.open().await;
+        session.acquire(&format!("build-{number}")).await;
+        sessions.push(session);
+    }
+    for (path, id) in [("locks", "name"), ("sessions", "sessionDigest")] {
+        let (mut token, mut seen) = (String::new(), Vec::new());
+        loop {
+            let page = page(&a, &format!("{path}?pageSize=1&pageToken={token}")).await;
+            seen.extend(list(&page, path).iter().map(|it| it[id].to_string()));
+            assert!(seen.len() <= sessions.len(), "{path}: {seen:?}");
+            match page["nextPageToken"].as_str() {
+                Some(next) => next.clone_into(&mut token),
+                None => break,
+            }
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), sessions.len(), "{path}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_consoles_repeat_is_audited_once_at_each_coordinator() {
+    let (_redis, a, b) = two_that_know_each_other().await;
+    for _ in 0..3 {
+        assert_eq!(list(&page(&a, "graph").await, "unasked").len(), 0);
+    }
+    for coordinator in [&a, &b] {
+        let audited = || coordinator.log().matches("\"Graph\"").count();
+        eventually("the page is audited", || async { audited() > 0 }).await;
+        assert_eq!(audited(), 1);
+    }
+}
+
+#[tokio::test]
 async fn the_overview_is_that_of_all_coordinators_or_of_one_of_them() {
     let (_redis, a, b) = two_that_know_each_other().await;
     let mut holder = a.client().await.open().await;

@@ -48,6 +48,7 @@ pub(super) async fn overview(local: &Local) -> Value {
         totals: samples.newest(),
         limits: limits(coordinator, contended.first()),
     };
+    let not_ready_reason = facts.not_ready_reason();
     let waited = contended.iter().take(WAITED_MAX).map(|it| {
         json!({
             "name": it.name.public(),
@@ -60,8 +61,8 @@ pub(super) async fn overview(local: &Local) -> Value {
         "coordinator": {
             "version": env!("CARGO_PKG_VERSION"),
             "upForMs": millis(coordinator.up_for()),
-            "isReady": facts.not_ready.is_none() && !facts.is_draining,
-            "notReadyReason": facts.not_ready_reason(),
+            "isReady": not_ready_reason.is_empty(),
+            "notReadyReason": not_ready_reason,
             "draining": facts.is_draining,
             "storeAnswers": store.is_ok(),
             "storeError": store.err(),
@@ -190,9 +191,12 @@ mod tests {
             ..Facts::default()
         };
         assert_eq!(kinds(&facts), [""; 0]);
+        assert_eq!(facts.not_ready_reason(), "");
         facts.limits[0].1 = 81;
         facts.not_ready = Some("the store does not answer".to_owned());
+        assert_eq!(facts.not_ready_reason(), "the store does not answer");
         facts.is_draining = true;
+        assert_eq!(facts.not_ready_reason(), "it drains");
         facts.deadlocks = vec![vec!["a".to_owned(), "b".to_owned()]];
         facts.at_risk = 3;
         facts.totals = Totals::read(

@@ -81,15 +81,19 @@ async fn a_coordinator_whose_events_end_is_named_once() {
         assert!(matches!(next(&mut events).await, Event::Snapshot(_)));
     }
     world.end(1);
-    let lost = expect!(next(&mut events).await, Event::Unasked);
+    let mut lost = expect!(next(&mut events).await, Event::Unasked);
     assert_eq!(lost.coordinator, "http://node:1");
     tokio::time::sleep(secs(20)).await;
     let mut here = world.client(0).await.open().await;
     here.acquire("a").await;
     let told = loop {
         match next(&mut events).await {
-            // It was tried again: why that failed may differ.
-            Event::Unasked(again) => assert_eq!(again.coordinator, "http://node:1"),
+            // It was tried again, and failed for another reason.
+            Event::Unasked(again) => {
+                assert_eq!(again.coordinator, "http://node:1");
+                assert_ne!(again.reason, lost.reason);
+                lost = again;
+            }
             Event::Delta(delta) => break delta,
             Event::Snapshot(part) => panic!("{part:?}"),
         }
