@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use lockkeeper_client::Address;
 
-use super::common::TEMPLATE;
+use super::{common::TEMPLATE, server::address};
 use crate::output::Format;
 
 /// See [`ClientCommand::Context`](super::ClientCommand::Context).
@@ -45,7 +45,7 @@ pub struct SetContextArgs {
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     /// The coordinator: `http://`, `https://HOST:PORT` or `unix:///PATH`.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = address())]
     pub(crate) server: Option<Address>,
     /// CA certificates (PEM) to trust, for https://.
     #[arg(long, value_name = "FILE")]

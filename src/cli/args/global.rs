@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use lockkeeper_client::Address;
 
+use super::server::address;
+
 /// The same flags as those of [`ServerArgs`](super::ServerArgs), by the same names: what is given
 /// before the command is found behind it. Their help is that of the commands.
 #[derive(Args, Debug)]
 pub struct GlobalArgs {
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, value_parser = address())]
     server: Option<Address>,
     #[arg(long, global = true, hide = true)]
     context: Option<String>,

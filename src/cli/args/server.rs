@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{NonEmptyStringValueParser, TypedValueParser},
+};
 use lockkeeper_client::{Address, Client, Error, TlsFiles, Token};
 
 use crate::{contexts::Contexts, output::say};
@@ -14,7 +17,7 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7625";
 pub struct ServerArgs {
     /// The coordinator: `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH` [default: that of
     /// the current context, else <http://127.0.0.1:7625>].
-    #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER")]
+    #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER", value_parser = address())]
     server: Option<Address>,
     /// The context that supplies the coordinator and the credentials, unless other flags or
     /// variables set them [default: the current context, unless --server is given].
@@ -50,6 +53,11 @@ struct Chosen {
     server: Address,
     files: TlsFiles,
     token_file: Option<PathBuf>,
+}
+
+/// An address; an empty value is refused as that of other flags is.
+pub(super) fn address() -> impl TypedValueParser<Value = Address> {
+    NonEmptyStringValueParser::new().try_map(|text| text.parse::<Address>())
 }
 
 // === impl ServerArgs ===

@@ -119,6 +119,23 @@ fn a_context_has_a_name() {
 }
 
 #[test]
+fn an_empty_address_is_none() {
+    let place = Place::new();
+    for words in [
+        ["describe", "orders", "--server", ""],
+        ["--server", "", "describe", "orders"],
+    ] {
+        let refused = ask(&place, &words);
+        assert_code(&refused, 64);
+        let said = stderr(&refused);
+        assert!(said.contains("a value is required for '--server"), "{said}");
+    }
+    let refused = ask(&place, &["context", "set", "local", "--server", ""]);
+    assert_code(&refused, 64);
+    assert!(!fs::exists(place.path("lockkeeper")).unwrap());
+}
+
+#[test]
 fn an_unusable_file_is_named_and_secrets_are_refused_in_it() {
     let place = Place::new();
     fs::create_dir(place.path("lockkeeper")).unwrap();
