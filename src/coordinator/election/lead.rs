@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_store::script::Proclaimed;
+use lockkeeper_store::script::{CallError, Proclaimed};
 
 use crate::{
     core::Core,
@@ -110,8 +110,14 @@ pub(crate) async fn transfer(
             return Err(Error::CandidateNotWaiting);
         }
     }
-    core.request_counted_yield(request.ask.clone(), counted)
-        .await
+    let asked = core.request_counted_yield(request.ask.clone(), counted);
+    asked.await.map_err(|error| match error {
+        // The line has changed.
+        Error::Store(CallError::Unavailable(why)) if !request.to.is_empty() => {
+            CallError::OutcomeUnknown(why).into()
+        }
+        error => error,
+    })
 }
 
 /// Who leads.

@@ -4,7 +4,7 @@ use std::{iter, sync::Arc};
 
 use lockkeeper_access::{Account, Identity};
 use lockkeeper_base::tasks::spawn_detached;
-use lockkeeper_store::script::Mode;
+use lockkeeper_store::script::{CallError, Mode};
 use tokio::time::sleep;
 
 use super::{
@@ -21,7 +21,7 @@ use crate::{
     lock,
     lock::{describe::inspect, outcome::NotGranted},
     stream::Opened,
-    yields::RequestYield,
+    yields::{RequestYield, YieldRequested},
 };
 
 fn campaign(opened: &Opened) -> Campaign {
@@ -46,6 +46,11 @@ fn transfer() -> Transfer {
             account: Account::default(),
         },
     }
+}
+
+/// Nothing changed, as the caller is told.
+fn is_unavailable(answer: &Result<YieldRequested, Error>) -> bool {
+    matches!(answer, Err(Error::Store(CallError::Unavailable(_))))
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +80,7 @@ async fn a_leadership_is_not_taken_away_for_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_transfer_leaves_the_candidates_in_their_order() {
-    let (_faults, coordinator, _store) = start_faulty(config());
+    let (faults, coordinator, store) = start_faulty(config());
     let core = &coordinator.core;
     let sessions = [(); 3].map(|()| open(&coordinator));
     let leading = acquire("e", Mode::Fair, &in_session(&sessions[0], ""));
@@ -99,7 +104,15 @@ async fn a_refused_transfer_leaves_the_candidates_in_their_order() {
     assert_eq!(refused.err(), Some(Error::LimitReached(Limit::Yields)));
     assert_eq!(queue().await, before);
     drop(others);
-    lead::transfer(core, &to_last).await.unwrap();
+    faults.next("lock_inspect", Fault::Unavailable);
+    let refused = lead::transfer(core, &to_last).await;
+    assert!(is_unavailable(&refused));
+    assert_eq!(queue().await, before);
+    // The leader is at another coordinator.
+    let elsewhere = faults.start(config(), &store);
+    faults.next("holders_tell", Fault::Unavailable);
+    let unknown = lead::transfer(&elsewhere.core, &to_last).await;
+    assert!(!is_unavailable(&unknown), "{unknown:?}");
     assert_ne!(queue().await, before);
 }
 
