@@ -2,13 +2,13 @@
 --
 -- KEYS: for each lock those of the acquire script of its mode but for the record, then the record
 --       of the request
--- ARGV: 1 to 3 as of lock_acquire, 4 attempt, 5 retention of the record ms, 6 what tells these locks
---       from others; the others are not there if all are exclusive locks that the owner does not
---       hold, and a refusal is not recorded: 7 '1' to record it, 8 field of the owner's write holds,
---       9 serial of read grants that are new ones, 10 how long a waiting writer holds readers back
---       ms, 11 '1' if the caller waits, 12 how many may hold a lock, then for each lock: mode
---       ('sole', 'read', 'write'), holds that the caller knows the owner has ('' if it does not
---       know), then the note of each lock (only with one)
+-- ARGV: 1 to 3 as of lock_acquire, 4 attempt, 5 retention of the record ms, the lease if only an
+--       undo will look for it, 6 what tells these locks from others; the others are not there if all
+--       are exclusive locks that the owner does not hold, and a refusal is not recorded: 7 '1' to
+--       record it, 8 field of the owner's write holds, 9 serial of read grants that are new ones,
+--       10 how long a waiting writer holds readers back ms, 11 '1' if the caller waits, 12 how many
+--       may hold a lock, then for each lock: mode ('sole', 'read', 'write'), holds that the caller
+--       knows the owner has ('' if it does not know), then the note of each lock (only with one)
 -- Returns: token  granted: one hold of each, with this lease and token, the store's time as text
 --          {1, then for each lock: hold count, token, lease ms, serial}  granted
 --          {5, then for each lock: hold count, token, lease ms, serial}  the same, for a repeat
@@ -84,9 +84,10 @@ for i, member in ipairs(members) do
     return {0, i, seen.remaining, holder_note(keys[1], keys[2], member.token, seen.reads and keys[5])}
   end
 end
-local reply, serials = {1}, {}
+local reply, serials, longest = {1}, {}, 0
 for i, member in ipairs(members) do
   local count, token, held_for, serial = take_member(member, who)
+  longest = math.max(longest, held_for)
   reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = count, token, held_for, serial
   if note or member.seen.count then
     local key = note_key(member.keys[2], member.mode == 'read' and owner)
@@ -94,6 +95,10 @@ for i, member in ipairs(members) do
     write_note(key, member.mode == 'write' and writer or field, serial, note, held_for)
   end
   serials[i] = string.format('%.0f', serial)
+end
+-- A hold that was added to others lives as long as they do.
+if retention == lease then
+  retention = longest
 end
 remember(table.concat(serials, ' '))
 return reply

@@ -17,6 +17,10 @@
 -- take(token, seen): holds, token, lease ms, serial
 -- refuse(seen): remaining lease ms, place in the queue (0: unknown)
 
+-- What the id of an attempt with a request id ends in: of one of several locks that are taken one by
+-- one, what tells these locks from others.
+local SET = '/.*'
+
 local function remember(record, request, answer)
   redis.call('hset', record, 'op', 'acquire', 'owner', request.owner, 'attempt', request.attempt, 'answer', answer)
   expire_new(record, request.retention)
@@ -24,10 +28,13 @@ end
 
 -- Returns the answer to a repeat of a request; nil if this is the first call with its id.
 local function repeated(record, request, token, seen)
-  local first = redis.call('hmget', record, 'op', 'owner', 'answer')
+  local first = redis.call('hmget', record, 'op', 'owner', 'answer', 'attempt')
   if not first[1] then
     return nil
-  elseif first[1] ~= 'acquire' or first[2] ~= request.owner then
+  end
+  -- A record of version 0.2.0 names none.
+  local set = string.match(first[4] or '', SET)
+  if first[1] ~= 'acquire' or first[2] ~= request.owner or (set and set ~= string.match(request.attempt, SET)) then
     return {3}
   elseif string.sub(first[3], 1, 4) == 'busy' then
     -- The answer to a try is of no use to a call that waits.
@@ -38,7 +45,7 @@ local function repeated(record, request, token, seen)
   elseif not seen.count or tonumber(first[3]) ~= seen.serial then
     return {2}
   end
-  share_record(record, request.retention, seen.left)
+  share_record(record, request.retention, seen.left, set)
   return {5, seen.count, token, seen.left, seen.serial}
 end
 

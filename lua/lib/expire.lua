@@ -15,9 +15,9 @@ end
 
 -- Says in the record of a request that several attempts may know of its grant. No undo of one of them
 -- may remove that: it finds no attempt's mark and leaves the grant alone, so the mark stays for as
--- long as an undo may come. `left`: of the lease, in ms. PEXPIRE is first, because it works when memory
--- is full.
-local function share_record(record, retention, left)
+-- long as an undo may come. `left`: of the lease, in ms. `set`: what stays of the mark, nil: nothing.
+-- PEXPIRE is first, because it works when memory is full.
+local function share_record(record, retention, left, set)
   redis.call('pexpire', record, string.format('%.0f', retention + math.max(left, 0) + LATE_UNDO))
-  redis.call('hset', record, 'attempt', '')
+  redis.call('hset', record, 'attempt', set or '')
 end

@@ -19,7 +19,7 @@ use crate::{
     owner_lock::OwnerLock,
     repeat::expect_valid,
     session::{held::Lost, session::Session},
-    types::{Grant, GrantKey, HolderKnown, Invalid, OnDisconnect, hold_of, safe_until},
+    types::{Grant, GrantKey, HolderKnown, Invalid, OnDisconnect, RequestId, hold_of, safe_until},
     waiters::queue::QueueTicket,
 };
 
@@ -221,7 +221,9 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
             .as_deref()
             .map_or(Duration::ZERO, |it| it.get()),
     );
-    let attempt = core.attempts.next();
+    let set = request.request_id.as_ref().map(RequestId::set);
+    // As lua/lib/acquire.lua knows it.
+    let attempt = core.attempts.next() + set.unwrap_or_default();
     // If the owner's holds are unknown, only a record shows later whether this attempt ran.
     let own_record = known_holds.is_none().then(|| attempt.clone());
     let record = request

@@ -76,7 +76,7 @@ pub(crate) async fn acquire_all<P: Progress>(
     // A grant has removed the marks.
     if !matches!(ended, Ok(Ok(_))) {
         for which in refused {
-            leave(core, &request.member(which, None));
+            leave(core, &request.member(which, None, None));
         }
     }
     ended

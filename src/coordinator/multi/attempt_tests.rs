@@ -9,7 +9,7 @@ use crate::{
         Caller, Fault, SECOND, account, acquire_all, config, granted_all, holders, in_session,
         named, open, owner, request_id, settle, start, start_faulty, two_on_one_store,
     },
-    types::OnDisconnect,
+    types::{Lease, OnDisconnect, tests::limits},
 };
 
 const BOTH: [(&str, Mode); 2] = [("a", Mode::Exclusive), ("b", Mode::Exclusive)];
@@ -91,6 +91,34 @@ async fn an_undo_that_arrives_when_its_session_has_moved_leaves_the_locks_to_it(
             let count: u32 = seen.iter().map(|(_, holds)| holds).sum();
             assert_eq!(count, holds, "{before} {fault:?} {hears}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_with_a_short_lease_is_taken_back_after_a_longer_absence_of_the_store() {
+    let (faults, coordinator, _store) = start_faulty(config());
+    let opened = open(&coordinator);
+    let watched = acquire_all(&BOTH, &in_session(&opened, ""));
+    take(&coordinator, &watched).await;
+    let short = AcquireAll {
+        lease: Some(Lease::new(SECOND, &limits()).unwrap()),
+        ..watched
+    };
+    faults.next("multi_acquire", Fault::RunsAfter(Duration::ZERO));
+    for _ in 0..10 {
+        faults.next("multi_undo", Fault::Unavailable);
+    }
+    let attempted = attempt_all(&coordinator.core, &short, Refusal::Forgotten).await;
+    assert!(attempted.is_err());
+    let begun = Instant::now();
+    settle().await;
+    assert_eq!(holders(&coordinator.core, "a").await, [("0".to_owned(), 2)]);
+    while faults.calls("multi_undo") <= 10 {
+        settle().await;
+    }
+    assert!(begun.elapsed() > SECOND * 2);
+    for (of, _) in BOTH {
+        assert_eq!(holders(&coordinator.core, of).await, [("0".to_owned(), 1)]);
     }
 }
 

@@ -69,9 +69,11 @@ pub(crate) async fn try_acquire(
     refusal: Refusal,
 ) -> Result<TriedAll, Error> {
     let mut taken = Taken::none(core, request)?;
+    let id = request.id_of_each();
     for which in 0..request.locks.len() {
         let name = request.locks.name(which);
-        let ended = match attempt(core, &request.member(which, None), refusal, None).await {
+        let member = request.member(which, None, id.clone());
+        let ended = match attempt(core, &member, refusal, None).await {
             Ok(Attempted::Granted(delivery)) => {
                 taken.deliveries.push(delivery);
                 continue;
@@ -118,9 +120,10 @@ async fn acquire_each<P: Progress>(
     deadline: Option<Instant>,
     progress: &mut P,
 ) -> Result<Ended, Error> {
+    let id = request.id_of_each();
     for which in 0..request.locks.len() {
         let wait = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let member = request.member(which, wait);
+        let member = request.member(which, wait, id.clone());
         let (ended, lost) = acquire_next(taken, &member, progress).await;
         match ended.map_err(|error| error.of(&member.name))? {
             Ok(delivery) => taken.deliveries.push(delivery),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Account;
-use lockkeeper_store::script::Note;
+use lockkeeper_store::script::{Member, Members, Note};
 
 use crate::{
     lock::request::Acquire,
@@ -54,13 +54,34 @@ impl AcquireAll {
         Subject::default().by(&self.owner).counts(counts)
     }
 
+    /// The request id for each of the locks, if they are taken one by one.
+    pub(crate) fn id_of_each(&self) -> Option<RequestId> {
+        let id = self.request_id.as_ref()?;
+        let locks = self.locks.iter().map(|(name, mode)| Member {
+            name: name.store_key(),
+            mode,
+            known_holds: None,
+            serial: None,
+        });
+        let members = Members {
+            owner: self.owner.field(),
+            locks: &locks.collect::<Vec<_>>(),
+        };
+        Some(id.of_set(&members.digest()))
+    }
+
     /// The request for one of the locks, limited to this wait.
-    pub(crate) fn member(&self, which: usize, wait: Option<Duration>) -> Acquire {
+    pub(crate) fn member(
+        &self,
+        which: usize,
+        wait: Option<Duration>,
+        request_id: Option<RequestId>,
+    ) -> Acquire {
         let (name, mode) = self.locks.get(which);
         Acquire {
             lease: self.lease,
             wait,
-            request_id: self.request_id.clone(),
+            request_id,
             min_replica_acks: self.min_replica_acks,
             note: self.note.clone(),
             end_on_deadlock: self.end_on_deadlock,

@@ -53,7 +53,7 @@ pub(crate) fn locks(named: &[(&str, Mode)]) -> Locks {
 
 /// A request for one lock, which waits without a limit.
 pub(crate) fn acquire(of: &str, mode: Mode, owner: &Owner) -> Acquire {
-    acquire_all(&[(of, mode)], owner).member(0, None)
+    acquire_all(&[(of, mode)], owner).member(0, None, None)
 }
 
 /// A request for several locks, which waits without a limit.

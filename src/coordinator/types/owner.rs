@@ -26,6 +26,9 @@ pub struct RequestId(Arc<str>);
 /// Separates a caller's mark from the caller's own text.
 const MARK_END: &str = "/";
 
+/// Ends an id before what tells a set of locks from others. Ids have no control characters.
+const SET_BEGIN: &str = "\n/";
+
 // === impl Owner ===
 
 impl Owner {
@@ -204,8 +207,18 @@ impl RequestId {
         Self([mark, MARK_END, &self.0].concat().into())
     }
 
+    /// The same id for one of several locks. `set` tells these locks from others.
+    pub(crate) fn of_set(&self, set: &str) -> Self {
+        Self([self.as_str(), SET_BEGIN, set].concat().into())
+    }
+
+    /// What tells the locks that it is for from others, behind a slash; of one lock, nothing.
+    pub(crate) fn set(&self) -> &str {
+        self.0.find(SET_BEGIN).map_or("/", |at| &self.0[at + 1..])
+    }
+
     /// The id.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.split(SET_BEGIN).next().unwrap_or_default()
     }
 }

@@ -120,6 +120,14 @@ fn a_repeat_of_a_request_makes_the_same_owner() {
 }
 
 #[test]
+fn a_request_id_for_one_of_several_locks_names_all_of_them() {
+    let alone = RequestId::parse("r/1", &limits()).unwrap().unwrap();
+    assert_eq!((alone.as_str(), alone.set()), ("r/1", "/"));
+    let of_set = alone.of_set("ab").of_set("cd");
+    assert_eq!((of_set.as_str(), of_set.set()), ("r/1", "/cd"));
+}
+
+#[test]
 fn session_ids_are_taken_only_in_the_form_they_were_given() {
     let id = SessionId::random();
     assert_eq!(SessionId::parse(id.as_str()), Some(id.clone()));

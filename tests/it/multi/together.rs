@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use lockkeeper_api::pb;
+use lockkeeper_store::script::keys;
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use super::{Call, all, back, expect_free, holders, names, released, specs, tried, try_all};
 use crate::support::{
     World,
-    client::{acquire_request, std_duration},
+    client::{acquire_request, std_duration, try_request},
     eventually, millis, reason, secs,
 };
 
@@ -253,6 +254,69 @@ async fn a_repeat_gets_the_first_answer() {
     let other = near.try_all(with_id(&["a", "c"], "x", "b"));
     assert_eq!(reason(&other.await.unwrap_err()), "INVALID_REQUEST_ID");
     expect_free(&world, &["a", "b", "c"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_used_for_other_locks_is_refused_however_they_are_taken() {
+    type Locks = &'static [&'static str];
+    // The number of stores, the locks that the id is used for, and others.
+    let rows: [(usize, Locks, &[Locks]); 4] = [
+        (1, &["a", "b"], &[&["a", "c"], &["a"]]),
+        (
+            1,
+            &["a", "b:fair"],
+            &[&["a", "c:fair"], &["a:fair"], &["0", "b:fair"]],
+        ),
+        (1, &["a:read", "b:fair"], &[&["a:read", "c:fair"]]),
+        (3, &["a", "b"], &[&["a", "c"], &["a"], &["0", "b"]]),
+    ];
+    for (stores, words, others) in rows {
+        let world = World::over(2, stores);
+        let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+        let request = try_all(words, "x").with_id("r");
+        assert!(tried(&mut near, request.clone()).await.acquired);
+        for _ in 0..2 {
+            for other in others {
+                let refused = far.try_all(try_all(other, "x").with_id("r")).await;
+                let why = refused.map(|it| it.acquired).map_err(|it| reason(&it));
+                assert_eq!(
+                    why,
+                    Err("INVALID_REQUEST_ID".to_owned()),
+                    "{words:?} {other:?}"
+                );
+            }
+            let alone = pb::AcquireRequest {
+                mode: specs(words)[0].mode,
+                ..acquire_request("a", "x").with_id("r")
+            };
+            let refused = far.acquire(alone).await.unwrap().end().await;
+            assert_eq!(reason(&refused.unwrap_err()), "INVALID_REQUEST_ID");
+            let again = tried(&mut far, request.clone()).await;
+            assert_eq!(names(&again.grants), ["a", "b"]);
+        }
+        assert_eq!(released(&mut near, back(words, "x")).await, ["a=0", "b=0"]);
+        near.take(try_request("a", "x").with_id("one")).await;
+        let several = far.try_all(try_all(&["a", words[1]], "x").with_id("one"));
+        assert_eq!(reason(&several.await.unwrap_err()), "INVALID_REQUEST_ID");
+        near.release("a", "x").await.unwrap();
+        expect_free(&world, &["0", "a", "b", "c"]).await;
+    }
+}
+
+/// As after an upgrade: the earlier coordinator did not write which locks the request was for.
+#[tokio::test(start_paused = true)]
+async fn a_repeat_finds_the_answers_of_an_earlier_version() {
+    let (world, mut client) = World::with_client().await;
+    let request = try_all(&["a", "b:fair"], "x").with_id("r");
+    tried(&mut client, request.clone()).await;
+    for name in ["a", "b"] {
+        let record = keys::record(name, "r").to_string();
+        world.redis(&["HSET", &record, "attempt", "0123-4"]);
+    }
+    for _ in 0..2 {
+        let again = tried(&mut client, request.clone()).await;
+        assert_eq!(names(&again.grants), ["a", "b"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,7 +47,7 @@ holes! { LOCK_HOLES:
         "redis.pcall('pexpire', lock, lease)" => "1 + redis.pcall('persist', lock)";
     "an acquire does not look for an earlier answer"
     in LOCK_ACQUIRE, FAIR_ACQUIRE, READ_ACQUIRE, WRITE_ACQUIRE:
-        "local first = redis.call('hmget', record, 'op', 'owner', 'answer')" => "local first = {}";
+        "redis.call('hmget', record, 'op', 'owner', 'answer', 'attempt')" => "{}";
     "a release does not look for an earlier answer" in LOCK_RELEASE:
         "local first = redis.call('hmget', record, 'op', 'owner', 'answer')" => "local first = {}";
     "an acquire does not remember its request" in LOCK_ACQUIRE:

@@ -12,7 +12,7 @@ use lockkeeper_store::{
     script,
 };
 use parking_lot::Mutex;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::{RngExt, SeedableRng as _};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use uuid::Builder;
@@ -335,6 +335,6 @@ fn limits() -> Limits {
 }
 
 fn next_session_id() -> SessionId {
-    let bytes = SESSION_IDS.with_borrow_mut(|dice| dice.random());
+    let bytes = SESSION_IDS.with_borrow_mut(RngExt::random);
     Builder::from_random_bytes(bytes).into_uuid().into()
 }

@@ -54,7 +54,7 @@ impl<'a> Members<'a> {
 
     /// Tells these locks and modes from all others. No name contains a zero. Whether a lock is fair
     /// only its holder knows for sure.
-    pub(super) fn digest(&self) -> String {
+    pub fn digest(&self) -> String {
         let mut digest = Sha256::new();
         for member in self.locks {
             let mode = match member.mode {
