@@ -20,7 +20,7 @@ use crate::{
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     refusing_port::RefusingPort,
-    steps::secs,
+    steps::{asked_three_times, secs},
 };
 
 static SET: Script = Script::new("set", "return redis.call('set', KEYS[1], ARGV[1])");
@@ -253,11 +253,7 @@ async fn a_node_that_goes_on_saying_nothing_is_logged_once() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis+cluster://{}", silent.local_addr().unwrap());
     let coordinator = Coordinator::start(&Settings::on(&url)).await;
-    let mut taken = Vec::new();
-    // Each is given up before the next.
-    for _ in 0..3 {
-        taken.push(silent.accept().await.unwrap());
-    }
+    asked_three_times(&silent).await;
     let log = coordinator.log();
     assert_eq!(log.matches("cannot be queried").count(), 1, "{log}");
 }

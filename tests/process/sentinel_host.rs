@@ -19,6 +19,7 @@ use crate::{
     redis_server::{RedisServer, eventually},
     sentinel::sentinel_says,
     sentinels::Sentinels,
+    steps::asked_three_times,
     tcp_proxy::TcpProxy,
 };
 
@@ -130,11 +131,7 @@ async fn a_sentinel_that_goes_on_saying_nothing_is_logged_once() {
     let ports = sentinels.each_ref().map(FakeRedis::port);
     let url = url_by(&[ports[0], ports[1], silent.local_addr().unwrap().port()]);
     let coordinator = Coordinator::start(&Settings::on(&url)).await;
-    let mut taken = Vec::new();
-    // Each is given up before the next.
-    for _ in 0..3 {
-        taken.push(silent.accept().await.unwrap());
-    }
+    asked_three_times(&silent).await;
     let log = coordinator.log();
     assert_eq!(log.matches("not all sentinels").count(), 1, "{log}");
     assert!(!log.contains("all sentinels answer"), "{log}");

@@ -6,6 +6,7 @@ use deadpool_redis::redis::Value;
 use lockkeeper_api::pb::{self, session_response::Response};
 use lockkeeper_testkit::prelude::*;
 use tokio::{
+    net::TcpListener,
     process::Command,
     task::JoinHandle,
     time::{Instant, timeout},
@@ -36,6 +37,14 @@ const NOTICE_MAX: Duration = millis(150);
 /// Within this a wait is over that is woken by a message or by a gap, on a busy machine: well below
 /// the polls of tests that set them apart.
 pub(crate) const PROMPT: Duration = millis(700);
+
+/// Resolves when a silent server has been asked three times, each time over a new connection.
+pub(crate) async fn asked_three_times(silent: &TcpListener) {
+    let mut connections = Vec::new();
+    while connections.len() < 3 {
+        connections.push(silent.accept().await.unwrap());
+    }
+}
 
 /// Coordinators with these can resume each other's sessions.
 pub(crate) fn settings_on(store: &str) -> Settings {

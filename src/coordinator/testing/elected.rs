@@ -48,7 +48,7 @@ fn transfer() -> Transfer {
     }
 }
 
-/// Nothing changed, as the caller is told.
+/// Whether the answer says that nothing has changed.
 fn is_unavailable(answer: &Result<YieldRequested, Error>) -> bool {
     matches!(answer, Err(Error::Store(CallError::Unavailable(_))))
 }

@@ -10,6 +10,8 @@ use super::quorum::{EXCLUSIVE, Quorum, WRITE, attempt, takes};
 use crate::support::{Faults, eventually, expect, millis, secs};
 
 const LEASE: std::time::Duration = secs(7200);
+/// Longer than any pause before something is sent again: what was to come has come.
+const PAUSES: std::time::Duration = secs(5);
 
 /// Two holds of one grant; its serial.
 async fn takes_twice(scripts: &Scripts) -> u64 {
@@ -67,16 +69,22 @@ async fn an_undo_that_comes_late_leaves_a_newer_grant_alone() {
     assert_eq!(stores.with(b"a"), 3);
 }
 
+/// A quorum with one of two holds released, which the last store missed, and their serial.
+async fn missed_one_of_two(request_id: Option<&str>) -> (Quorum, u64) {
+    let stores = Quorum::new(3);
+    let serial = takes_twice(&stores.scripts).await;
+    stores.faults[2].set_unavailable(true);
+    assert_eq!(releases(&stores.scripts, serial, request_id).await, 1);
+    stores.faults[2].set_unavailable(false);
+    (stores, serial)
+}
+
 /// It keeps the other hold. With a request id it knows the request, so that a repeat does not
 /// release that one.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_missed_a_release_keeps_the_holds_that_are_left() {
     for request_id in [None, Some("r1")] {
-        let stores = Quorum::new(3);
-        let serial = takes_twice(&stores.scripts).await;
-        stores.faults[2].set_unavailable(true);
-        assert_eq!(releases(&stores.scripts, serial, request_id).await, 1);
-        stores.faults[2].set_unavailable(false);
+        let (stores, serial) = missed_one_of_two(request_id).await;
         let store = &stores.each[2];
         eventually("it is repaired", || async { holds(store).await != 2 }).await;
         assert_eq!(holds(store).await, 1, "{request_id:?}");
@@ -135,8 +143,7 @@ async fn nothing_is_sent_later_to_a_store_that_is_another_one() {
         let undone = stores.scripts.lower(EXCLUSIVE, serial, left, LEASE).await;
         assert_eq!(undone, Ok(false));
     }
-    // Long enough for what is sent again.
-    tokio::time::sleep(secs(5)).await;
+    tokio::time::sleep(PAUSES).await;
     let sent = |faults: &Faults| ["lock_release", "lock_undo"].map(|it| faults.calls(it));
     assert_eq!(sent(&stores.faults[0]), [2, 2]);
     assert_eq!(sent(&stores.faults[2]), [0, 0]);
@@ -231,8 +238,7 @@ async fn a_release_that_comes_late_leaves_a_newer_grant_alone() {
         let mut late = Late::release(mode).await;
         assert!(late.is_granted().await);
         let before = late.sent();
-        // Longer than any pause.
-        tokio::time::sleep(secs(5)).await;
+        tokio::time::sleep(PAUSES).await;
         assert_eq!(late.stores.with(b"a"), 3, "{mode:?}");
         assert_eq!(late.sent(), before);
     }
@@ -255,7 +261,7 @@ async fn nothing_that_is_late_is_sent_during_an_acquire() {
         assert_eq!(late.is_granted().await, is_granted);
         assert_eq!(late.stores.with(b"a"), if is_granted { 3 } else { 2 });
         let before = late.sent();
-        tokio::time::sleep(secs(5)).await;
+        tokio::time::sleep(PAUSES).await;
         assert_eq!(late.sent() > before, !is_granted);
     }
 }
@@ -311,11 +317,7 @@ async fn what_is_late_comes_in_spite_of_acquires_that_do_not_supersede_it() {
 #[tokio::test(start_paused = true)]
 async fn what_lowers_the_holds_late_leaves_one_that_was_added_since() {
     for request_id in [None, Some("r1")] {
-        let stores = Quorum::new(3);
-        let serial = takes_twice(&stores.scripts).await;
-        stores.faults[2].set_unavailable(true);
-        assert_eq!(releases(&stores.scripts, serial, request_id).await, 1);
-        stores.faults[2].set_unavailable(false);
+        let (stores, serial) = missed_one_of_two(request_id).await;
         let again = Attempt {
             known_holds: Some(1),
             serial: Some(serial),
@@ -328,7 +330,7 @@ async fn what_lowers_the_holds_late_leaves_one_that_was_added_since() {
             acquired.await,
             Ok(Acquired::Granted { hold_count: 2, .. })
         ));
-        tokio::time::sleep(secs(5)).await;
+        tokio::time::sleep(PAUSES).await;
         for store in &stores.each {
             assert_eq!(holds(store).await, 2, "{request_id:?}");
         }

@@ -106,6 +106,19 @@ pub(super) fn connect_failure(error: &RedisError) -> String {
     }
 }
 
+/// What is said of a server that was asked something and is silent.
+pub(super) const SILENT: &str = "no answer in time";
+
+/// A failure to ask a server something over a new connection. One that takes no connection is as
+/// silent as one that does not answer over it: a failure with another text is logged again.
+pub(super) fn asking_failure(error: &RedisError) -> String {
+    if error.is_timeout() {
+        SILENT.to_owned()
+    } else {
+        connect_failure(error)
+    }
+}
+
 /// A failure to open a connection that may be due to TLS on one side only, with a hint.
 pub(super) fn hinted(error: RedisError, has_tls: bool) -> RedisError {
     let hint = if has_tls {

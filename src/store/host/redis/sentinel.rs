@@ -42,10 +42,6 @@ const OLDER_FOR: Duration = Duration::from_secs(10);
 /// when they hear of it.
 const ELECTIONS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
-/// What is said of a silent sentinel, whether it was to take a connection or to answer over one: a
-/// trouble that changes is logged again.
-const SILENT: &str = "no answer in time";
-
 /// What a sentinel says of a service that it does not know.
 const UNKNOWN_SERVICE: &str = "No such master";
 
@@ -135,7 +131,7 @@ impl Watcher {
             let asking = asking.map(|sentinel| asked_of(sentinel, service, ask));
             // One that is silent must not delay what most of them say.
             let mut answers = round::answers(asking, begun + self.config.connect_timeout).await;
-            answers.resize(asked, Err(SILENT.to_owned()));
+            answers.resize(asked, Err(reply::SILENT.to_owned()));
             self.tell(trouble(&answers, service));
             let answers: Vec<Named> = answers.into_iter().flatten().flatten().collect();
             let known = self.known.as_ref();
@@ -250,11 +246,7 @@ async fn asked_of(
         }
         Err(error) => {
             sentinel.give_up();
-            Err(if error.is_timeout() {
-                SILENT.to_owned()
-            } else {
-                reply::connect_failure(&error)
-            })
+            Err(reply::asking_failure(&error))
         }
     }
 }

@@ -258,7 +258,6 @@ impl Seat {
     /// What the node says, or why it does not.
     async fn ask(&mut self, limit: Instant) -> Result<Answer, String> {
         let address = self.address.clone();
-        let silent = || format!("{address} does not answer");
         match timeout_at(limit, self.ask_without_limit()).await {
             Ok(Ok(answer)) => {
                 self.server.answered();
@@ -266,14 +265,9 @@ impl Seat {
             }
             Ok(Err(error)) => {
                 self.server.give_up();
-                // The same as of a connection that says nothing, so that it is logged once.
-                Err(if error.is_timeout() {
-                    silent()
-                } else {
-                    format!("{address}: {}", reply::connect_failure(&error))
-                })
+                Err(format!("{address}: {}", reply::asking_failure(&error)))
             }
-            Err(_) => Err(silent()),
+            Err(_) => Err(format!("{address}: {}", reply::SILENT)),
         }
     }
 
