@@ -34,7 +34,7 @@ pub struct JwtConfig {
     pub issuer: String,
     /// The required `aud`.
     pub audience: String,
-    /// The longest time from the issue of a token (`iat`, else now) to its end; none: any.
+    /// The longest time from the issue of a token (`iat`, at the latest now) to its end; none: any.
     pub lifetime_max: Option<Duration>,
 }
 
@@ -152,7 +152,10 @@ impl Jwts {
         if exp > END_MAX {
             return refuse("expires too late: exp must be in seconds since 1970".to_owned());
         }
-        let lifetime = exp.saturating_sub(iat.unwrap_or_else(get_current_timestamp));
+        let now = get_current_timestamp();
+        // A later time of issue would hide how long the token is accepted from now on.
+        let issued = iat.unwrap_or(now).min(now + LEEWAY_SECONDS);
+        let lifetime = exp.saturating_sub(issued);
         match self.lifetime_max.map(|max| max.as_secs()) {
             Some(max) if lifetime > max => refuse(format!("is valid for more than {max} s")),
             _ => Ok(()),

@@ -86,6 +86,8 @@ fn a_token_that_was_not_made_for_us_now_by_our_issuer_is_refused() {
         let refused = jwts.verify(token).unwrap_err();
         assert!(refused.0.contains(why), "{why}: {refused}");
     };
+    let mut late = with("exp", now + 7200);
+    late["iat"] = (now + 7100).into();
     for (claims, why) in [
         (with("exp", now - 60), "expired"),
         (with("nbf", now + 60), "not valid yet"),
@@ -97,6 +99,7 @@ fn a_token_that_was_not_made_for_us_now_by_our_issuer_is_refused() {
         (with("exp", 1_u64 << 63), "expires too late"),
         (with("iat", "now"), "of the wrong type"),
         (with("iat", now - 3600), "more than 3600 s"),
+        (late, "more than 3600 s"),
         (
             with("iss", json!(["https://issuer", "https://other"])),
             "of the wrong type",

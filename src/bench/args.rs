@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, time::Duration};
 
 use clap::{Args, ValueEnum};
 use lockkeeper_cli::{
-    args::{CommonArgs, TEMPLATE, duration, period},
+    args::{CommonArgs, TEMPLATE, address, duration, period},
     exit,
 };
 use lockkeeper_client::Address;
@@ -65,7 +65,7 @@ pub struct BenchArgs {
     pub(crate) sessions: NonZeroUsize,
     /// The coordinator on which `resume` resumes sessions, with the credentials of flags and
     /// variables [default: that of --server].
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = address())]
     pub(crate) resume_on: Option<Address>,
     /// Threads of this process [default: half the number of cores, at least one].
     #[arg(long, value_name = "NUMBER")]

@@ -30,6 +30,6 @@ pub use self::{
     semaphore::{
         HoldPermitsArgs, ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand, SetPermitsArgs,
     },
-    server::ServerArgs,
+    server::{ServerArgs, address},
     yields::YieldArgs,
 };

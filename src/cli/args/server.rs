@@ -56,7 +56,7 @@ struct Chosen {
 }
 
 /// An address; an empty value is refused as that of other flags is.
-pub(super) fn address() -> impl TypedValueParser<Value = Address> {
+pub fn address() -> impl TypedValueParser<Value = Address> {
     NonEmptyStringValueParser::new().try_map(|text| text.parse::<Address>())
 }
 

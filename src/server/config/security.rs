@@ -30,7 +30,7 @@ pub struct Auth {
     pub jwt_issuer: String,
     /// The required audience of JWTs (`aud`).
     pub jwt_audience: String,
-    /// The longest time from the issue of a JWT (`iat`, else now) to its end (`exp`);
+    /// The longest time from the issue of a JWT (`iat`, at the latest now) to its end (`exp`);
     /// zero: any.
     #[serde(with = "humantime_serde")]
     pub jwt_lifetime_max: Duration,
