@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, time::timeout};
 use tonic::{
     Request,
     service::interceptor::InterceptedService,
-    transport::{Channel, Endpoint},
+    transport::Endpoint,
 };
 use tower::{Service as _, service_fn};
 
@@ -21,12 +21,13 @@ use crate::{
     Address, Authorize, Error, TlsFiles, Token,
     dial::Dial,
     first_answer::{ENDED, Handshake},
+    grpc_only::GrpcOnly,
     tls_sniff::TlsSniffer,
     transport_error,
 };
 
 /// The connection that generated clients send their calls on.
-pub type Transport = InterceptedService<Channel, Authorize>;
+pub type Transport = InterceptedService<GrpcOnly, Authorize>;
 
 /// The generated client of `LockService`, for calls without a session.
 pub type LockClient = LockServiceClient<Transport>;
@@ -140,7 +141,7 @@ impl Connector {
             return Err(unreachable(ENDED.to_owned()));
         }
         Ok(InterceptedService::new(
-            channel,
+            GrpcOnly(channel),
             Authorize(self.token.clone()),
         ))
     }

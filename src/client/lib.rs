@@ -13,6 +13,7 @@ mod error;
 mod first_answer;
 mod follow;
 mod free;
+mod grpc_only;
 mod guard;
 mod holding;
 mod link;
@@ -37,6 +38,7 @@ pub use self::{
     credentials::{Authorize, TlsFiles, Token},
     dial::{Dialled, Wire},
     error::{Error, status_of, why_lost},
+    grpc_only::GrpcOnly,
     guard::{Guard, Permits},
     observer::{Observed, Observer},
     session::{

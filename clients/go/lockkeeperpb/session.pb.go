@@ -511,7 +511,8 @@ type SessionRequest_Resume struct {
 
 type SessionRequest_Close struct {
 	// Ends the session: its waits end, its grants are released, then the stream ends OK. Operations
-	// in progress are answered first, for up to 5 s. Half-closing the stream does the same.
+	// in progress are answered first, for up to 5 s. Half-closing the stream does the same, unless
+	// the client has set `sends_close`.
 	Close *CloseSession `protobuf:"bytes,4,opt,name=close,proto3,oneof"`
 }
 
@@ -765,7 +766,11 @@ type OpenSession struct {
 	// coordinator ends the stream with DEADLINE_EXCEEDED / SESSION_TIMED_OUT: the client is
 	// frozen, or gone behind a proxy. It can resume the session. New resume tokens do not
 	// count.
-	SendsPings    bool `protobuf:"varint,4,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
+	SendsPings bool `protobuf:"varint,4,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
+	// The client ends its session by `close` only. If its stream is half-closed otherwise, the
+	// stream has broken and ends with ABORTED / STREAM_HALF_CLOSED: some proxies half-close a
+	// stream that they cut off. The client may still be working, and can resume the session.
+	SendsClose    bool `protobuf:"varint,5,opt,name=sends_close,json=sendsClose,proto3" json:"sends_close,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -828,6 +833,13 @@ func (x *OpenSession) GetSendsPings() bool {
 	return false
 }
 
+func (x *OpenSession) GetSendsClose() bool {
+	if x != nil {
+		return x.SendsClose
+	}
+	return false
+}
+
 // ResumeSession resumes a session whose stream broke, on this coordinator or on any other with the
 // same `session.secret`. Errors that end the stream: NOT_FOUND / SESSION_NOT_FOUND if the resume
 // token is not valid for the session, if it is too old, or if the session was closed or ended by an
@@ -853,7 +865,9 @@ type ResumeSession struct {
 	// are reported by `permits_lost`.
 	Permits []*PermitGrant `protobuf:"bytes,4,rep,name=permits,proto3" json:"permits,omitempty"`
 	// Same as OpenSession.sends_pings, for the new stream.
-	SendsPings    bool `protobuf:"varint,5,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
+	SendsPings bool `protobuf:"varint,5,opt,name=sends_pings,json=sendsPings,proto3" json:"sends_pings,omitempty"`
+	// Same as OpenSession.sends_close, for the new stream.
+	SendsClose    bool `protobuf:"varint,6,opt,name=sends_close,json=sendsClose,proto3" json:"sends_close,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -919,6 +933,13 @@ func (x *ResumeSession) GetPermits() []*PermitGrant {
 func (x *ResumeSession) GetSendsPings() bool {
 	if x != nil {
 		return x.SendsPings
+	}
+	return false
+}
+
+func (x *ResumeSession) GetSendsClose() bool {
+	if x != nil {
+		return x.SendsClose
 	}
 	return false
 }
@@ -2398,14 +2419,16 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"await_free\x18P \x01(\v2\x1f.lockkeeper.v1.AwaitFreeRequestH\x00R\tawaitFree\x12<\n" +
 	"\btransfer\x18Q \x01(\v2\x1e.lockkeeper.v1.TransferRequestH\x00R\btransfer\x12 \n" +
 	"\vtraceparent\x18( \x01(\tR\vtraceparentB\t\n" +
-	"\arequest\"\xc2\x01\n" +
+	"\arequest\"\xe3\x01\n" +
 	"\vOpenSession\x12/\n" +
 	"\x05lease\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1f\n" +
 	"\vclient_name\x18\x02 \x01(\tR\n" +
 	"clientName\x12@\n" +
 	"\ron_disconnect\x18\x03 \x01(\x0e2\x1b.lockkeeper.v1.OnDisconnectR\fonDisconnect\x12\x1f\n" +
 	"\vsends_pings\x18\x04 \x01(\bR\n" +
-	"sendsPings\"\xd6\x01\n" +
+	"sendsPings\x12\x1f\n" +
+	"\vsends_close\x18\x05 \x01(\bR\n" +
+	"sendsClose\"\xf7\x01\n" +
 	"\rResumeSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12!\n" +
@@ -2413,7 +2436,9 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\x06grants\x18\x03 \x03(\v2\x14.lockkeeper.v1.GrantR\x06grants\x124\n" +
 	"\apermits\x18\x04 \x03(\v2\x1a.lockkeeper.v1.PermitGrantR\apermits\x12\x1f\n" +
 	"\vsends_pings\x18\x05 \x01(\bR\n" +
-	"sendsPings\"\x0e\n" +
+	"sendsPings\x12\x1f\n" +
+	"\vsends_close\x18\x06 \x01(\bR\n" +
+	"sendsClose\"\x0e\n" +
 	"\fCloseSession\"\x11\n" +
 	"\x0fCancelOperation\"\x06\n" +
 	"\x04Ping\"\x06\n" +

@@ -120,7 +120,7 @@ class BareStream {
   async open(): Promise<void> {
     const lease = undefined;
     const onDisconnect = OnDisconnect.UNSPECIFIED;
-    const value = { lease, clientName: "", onDisconnect, sendsPings: false };
+    const value = { lease, clientName: "", onDisconnect, sendsPings: false, sendsClose: false };
     await this.#ask(0n, { $case: "open", value });
   }
 

@@ -4960,7 +4960,8 @@ pub mod session_request {
         #[prost(message, tag = "3")]
         Resume(super::ResumeSession),
         /// Ends the session: its waits end, its grants are released, then the stream ends OK. Operations
-        /// in progress are answered first, for up to 5 s. Half-closing the stream does the same.
+        /// in progress are answered first, for up to 5 s. Half-closing the stream does the same, unless
+        /// the client has set `sends_close`.
         #[prost(message, tag = "4")]
         Close(super::CloseSession),
         /// Same as LockService.Acquire; answered by any number of `waiting`, then one `granted` or
@@ -5090,6 +5091,11 @@ pub struct OpenSession {
     /// count.
     #[prost(bool, tag = "4")]
     pub sends_pings: bool,
+    /// The client ends its session by `close` only. If its stream is half-closed otherwise, the
+    /// stream has broken and ends with ABORTED / STREAM_HALF_CLOSED: some proxies half-close a
+    /// stream that they cut off. The client may still be working, and can resume the session.
+    #[prost(bool, tag = "5")]
+    pub sends_close: bool,
 }
 /// ResumeSession resumes a session whose stream broke, on this coordinator or on any other with the
 /// same `session.secret`. Errors that end the stream: NOT_FOUND / SESSION_NOT_FOUND if the resume
@@ -5122,6 +5128,9 @@ pub struct ResumeSession {
     /// Same as OpenSession.sends_pings, for the new stream.
     #[prost(bool, tag = "5")]
     pub sends_pings: bool,
+    /// Same as OpenSession.sends_close, for the new stream.
+    #[prost(bool, tag = "6")]
+    pub sends_close: bool,
 }
 /// CloseSession ends the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

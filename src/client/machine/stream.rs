@@ -282,6 +282,7 @@ impl Stream {
             self.session = Some(ResumeSession {
                 session_id: opened.session_id.clone(),
                 sends_pings: true,
+                sends_close: true,
                 ..ResumeSession::default()
             });
             self.lease = to_std(opened.lease);

@@ -64,6 +64,7 @@ impl SessionBuilder {
             client_name: self.client_name,
             on_disconnect: self.on_disconnect.into(),
             sends_pings: true,
+            sends_close: true,
         };
         let (driver, session) = Driver::open(self.endpoints, open).await?;
         crate::task::spawn_detached("client-session", driver.run());

@@ -183,6 +183,12 @@ pub(super) fn superseded() -> Status {
     plain(Code::Aborted, text, "SESSION_SUPERSEDED", &[])
 }
 
+/// The stream ended as if the client had closed the session, which it does otherwise.
+pub(super) fn half_closed() -> Status {
+    let text = "the stream was half-closed without `close`; resume the session".to_owned();
+    plain(Code::Aborted, text, "STREAM_HALF_CLOSED", &[])
+}
+
 /// An operator has ended the session.
 pub(super) fn session_ended(reason: &str) -> Status {
     let text = format!("the session was ended: {reason}");

@@ -302,7 +302,7 @@ impl Story {
     pub(super) fn resume(&mut self) -> pb::ResumeSession {
         match self.connects().pop() {
             Some((_, Request::Resume(resume))) => {
-                assert!(resume.sends_pings);
+                assert!(resume.sends_pings && resume.sends_close);
                 resume
             }
             other => panic!("{other:?} is not a resume"),

@@ -57,7 +57,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the reading ended.
 enum End {
-    /// The client closed or half-closed: it no longer needs its grants.
+    /// The client closed, or half-closed to do so: it no longer needs its grants.
     Closed,
     /// The stream broke, or is to be broken with a status: the client may still be working.
     Broken(Option<Status>),
@@ -75,6 +75,8 @@ struct Reader {
     output: Output,
     /// Whether the client says so.
     sends_pings: bool,
+    /// Whether the client says so: a proxy may half-close a stream that it cuts off.
+    sends_close: bool,
 }
 
 /// Serves a stream until it ends. Returns the frames to the client.
@@ -109,6 +111,7 @@ pub(super) fn serve(
         fate,
         output,
         sends_pings: false,
+        sends_close: false,
     };
     let outbound = Outbound::new(
         answers_out,
@@ -180,11 +183,11 @@ impl Reader {
         };
         let (opened, operation) = match frame.request {
             Some(Request::Open(open)) => {
-                self.sends_pings = open.sends_pings;
+                (self.sends_pings, self.sends_close) = (open.sends_pings, open.sends_close);
                 (self.open_new(open), "OpenSession")
             }
             Some(Request::Resume(resume)) => {
-                self.sends_pings = resume.sends_pings;
+                (self.sends_pings, self.sends_close) = (resume.sends_pings, resume.sends_close);
                 (self.resume(resume).await, "ResumeSession")
             }
             _ => {
@@ -284,6 +287,7 @@ impl Reader {
                 let ended = match ready!(self.frames.poll_next_unpin(cx)) {
                     Some(Ok(frame)) => self.take(own, &frame, &mut room, running),
                     None if self.fate.is_broken() => Some(End::Broken(None)),
+                    None if self.sends_close => Some(End::Broken(Some(status::half_closed()))),
                     None => Some(End::Closed),
                     Some(Err(status)) if is_refusal(&status) => Some(End::Leaving(status)),
                     Some(Err(status)) => Some(End::Broken(Some(status))),

@@ -102,30 +102,34 @@ class SessionRequest(_message.Message):
     def __init__(self, op_id: _Optional[int] = ..., open: _Optional[_Union[OpenSession, _Mapping]] = ..., resume: _Optional[_Union[ResumeSession, _Mapping]] = ..., close: _Optional[_Union[CloseSession, _Mapping]] = ..., acquire: _Optional[_Union[_lock_pb2.AcquireRequest, _Mapping]] = ..., try_acquire: _Optional[_Union[_lock_pb2.TryAcquireRequest, _Mapping]] = ..., release: _Optional[_Union[_lock_pb2.ReleaseRequest, _Mapping]] = ..., renew: _Optional[_Union[_lock_pb2.RenewRequest, _Mapping]] = ..., describe: _Optional[_Union[_lock_pb2.DescribeRequest, _Mapping]] = ..., check_token: _Optional[_Union[_lock_pb2.CheckTokenRequest, _Mapping]] = ..., cancel: _Optional[_Union[CancelOperation, _Mapping]] = ..., acquire_all: _Optional[_Union[_lock_pb2.AcquireAllRequest, _Mapping]] = ..., try_acquire_all: _Optional[_Union[_lock_pb2.TryAcquireAllRequest, _Mapping]] = ..., release_all: _Optional[_Union[_lock_pb2.ReleaseAllRequest, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., acquire_permits: _Optional[_Union[_semaphore_pb2.AcquirePermitsRequest, _Mapping]] = ..., try_acquire_permits: _Optional[_Union[_semaphore_pb2.TryAcquirePermitsRequest, _Mapping]] = ..., release_permits: _Optional[_Union[_semaphore_pb2.ReleasePermitsRequest, _Mapping]] = ..., renew_permits: _Optional[_Union[_semaphore_pb2.RenewPermitsRequest, _Mapping]] = ..., set_permits: _Optional[_Union[_semaphore_pb2.SetPermitsRequest, _Mapping]] = ..., describe_semaphore: _Optional[_Union[_semaphore_pb2.DescribeSemaphoreRequest, _Mapping]] = ..., set_count: _Optional[_Union[_latch_pb2.SetCountRequest, _Mapping]] = ..., count_down: _Optional[_Union[_latch_pb2.CountDownRequest, _Mapping]] = ..., await_latch: _Optional[_Union[_latch_pb2.AwaitLatchRequest, _Mapping]] = ..., describe_latch: _Optional[_Union[_latch_pb2.DescribeLatchRequest, _Mapping]] = ..., delete_latch: _Optional[_Union[_latch_pb2.DeleteLatchRequest, _Mapping]] = ..., campaign: _Optional[_Union[_election_pb2.CampaignRequest, _Mapping]] = ..., proclaim: _Optional[_Union[_election_pb2.ProclaimRequest, _Mapping]] = ..., resign: _Optional[_Union[_election_pb2.ResignRequest, _Mapping]] = ..., leader: _Optional[_Union[_election_pb2.LeaderRequest, _Mapping]] = ..., explain: _Optional[_Union[_lock_pb2.ExplainRequest, _Mapping]] = ..., offer: _Optional[_Union[_lock_pb2.OfferRequest, _Mapping]] = ..., claim: _Optional[_Union[_lock_pb2.ClaimRequest, _Mapping]] = ..., await_free: _Optional[_Union[_lock_pb2.AwaitFreeRequest, _Mapping]] = ..., transfer: _Optional[_Union[_election_pb2.TransferRequest, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class OpenSession(_message.Message):
-    __slots__ = ("lease", "client_name", "on_disconnect", "sends_pings")
+    __slots__ = ("lease", "client_name", "on_disconnect", "sends_pings", "sends_close")
     LEASE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     ON_DISCONNECT_FIELD_NUMBER: _ClassVar[int]
     SENDS_PINGS_FIELD_NUMBER: _ClassVar[int]
+    SENDS_CLOSE_FIELD_NUMBER: _ClassVar[int]
     lease: _duration_pb2.Duration
     client_name: str
     on_disconnect: OnDisconnect
     sends_pings: bool
-    def __init__(self, lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_name: _Optional[str] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., sends_pings: bool = ...) -> None: ...
+    sends_close: bool
+    def __init__(self, lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_name: _Optional[str] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., sends_pings: bool = ..., sends_close: bool = ...) -> None: ...
 
 class ResumeSession(_message.Message):
-    __slots__ = ("session_id", "resume_token", "grants", "permits", "sends_pings")
+    __slots__ = ("session_id", "resume_token", "grants", "permits", "sends_pings", "sends_close")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
     PERMITS_FIELD_NUMBER: _ClassVar[int]
     SENDS_PINGS_FIELD_NUMBER: _ClassVar[int]
+    SENDS_CLOSE_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     resume_token: bytes
     grants: _containers.RepeatedCompositeFieldContainer[_types_pb2.Grant]
     permits: _containers.RepeatedCompositeFieldContainer[_semaphore_pb2.PermitGrant]
     sends_pings: bool
-    def __init__(self, session_id: _Optional[str] = ..., resume_token: _Optional[bytes] = ..., grants: _Optional[_Iterable[_Union[_types_pb2.Grant, _Mapping]]] = ..., permits: _Optional[_Iterable[_Union[_semaphore_pb2.PermitGrant, _Mapping]]] = ..., sends_pings: bool = ...) -> None: ...
+    sends_close: bool
+    def __init__(self, session_id: _Optional[str] = ..., resume_token: _Optional[bytes] = ..., grants: _Optional[_Iterable[_Union[_types_pb2.Grant, _Mapping]]] = ..., permits: _Optional[_Iterable[_Union[_semaphore_pb2.PermitGrant, _Mapping]]] = ..., sends_pings: bool = ..., sends_close: bool = ...) -> None: ...
 
 class CloseSession(_message.Message):
     __slots__ = ()

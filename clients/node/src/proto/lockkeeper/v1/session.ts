@@ -129,7 +129,8 @@ export interface SessionRequest {
     | //
     /**
      * Ends the session: its waits end, its grants are released, then the stream ends OK. Operations
-     * in progress are answered first, for up to 5 s. Half-closing the stream does the same.
+     * in progress are answered first, for up to 5 s. Half-closing the stream does the same, unless
+     * the client has set `sends_close`.
      */
     { $case: "close"; value: CloseSession }
     | //
@@ -285,6 +286,12 @@ export interface OpenSession {
    * count.
    */
   sendsPings: boolean;
+  /**
+   * The client ends its session by `close` only. If its stream is half-closed otherwise, the
+   * stream has broken and ends with ABORTED / STREAM_HALF_CLOSED: some proxies half-close a
+   * stream that they cut off. The client may still be working, and can resume the session.
+   */
+  sendsClose: boolean;
 }
 
 /**
@@ -320,6 +327,8 @@ export interface ResumeSession {
   permits: PermitGrant[];
   /** Same as OpenSession.sends_pings, for the new stream. */
   sendsPings: boolean;
+  /** Same as OpenSession.sends_close, for the new stream. */
+  sendsClose: boolean;
 }
 
 /** CloseSession ends the session. */
@@ -1268,7 +1277,7 @@ export const SessionRequest: MessageFns<SessionRequest> = {
 };
 
 function createBaseOpenSession(): OpenSession {
-  return { lease: undefined, clientName: "", onDisconnect: 0, sendsPings: false };
+  return { lease: undefined, clientName: "", onDisconnect: 0, sendsPings: false, sendsClose: false };
 }
 
 export const OpenSession: MessageFns<OpenSession> = {
@@ -1284,6 +1293,9 @@ export const OpenSession: MessageFns<OpenSession> = {
     }
     if (message.sendsPings !== false) {
       writer.uint32(32).bool(message.sendsPings);
+    }
+    if (message.sendsClose !== false) {
+      writer.uint32(40).bool(message.sendsClose);
     }
     return writer;
   },
@@ -1333,6 +1345,14 @@ export const OpenSession: MessageFns<OpenSession> = {
             message.sendsPings = reader.bool();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.sendsClose = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1356,12 +1376,13 @@ export const OpenSession: MessageFns<OpenSession> = {
     message.clientName = object.clientName ?? "";
     message.onDisconnect = object.onDisconnect ?? 0;
     message.sendsPings = object.sendsPings ?? false;
+    message.sendsClose = object.sendsClose ?? false;
     return message;
   },
 };
 
 function createBaseResumeSession(): ResumeSession {
-  return { sessionId: "", resumeToken: Buffer.alloc(0), grants: [], permits: [], sendsPings: false };
+  return { sessionId: "", resumeToken: Buffer.alloc(0), grants: [], permits: [], sendsPings: false, sendsClose: false };
 }
 
 export const ResumeSession: MessageFns<ResumeSession> = {
@@ -1380,6 +1401,9 @@ export const ResumeSession: MessageFns<ResumeSession> = {
     }
     if (message.sendsPings !== false) {
       writer.uint32(40).bool(message.sendsPings);
+    }
+    if (message.sendsClose !== false) {
+      writer.uint32(48).bool(message.sendsClose);
     }
     return writer;
   },
@@ -1437,6 +1461,14 @@ export const ResumeSession: MessageFns<ResumeSession> = {
             message.sendsPings = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.sendsClose = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1459,6 +1491,7 @@ export const ResumeSession: MessageFns<ResumeSession> = {
     message.grants = object.grants?.map((e) => Grant.fromPartial(e)) || [];
     message.permits = object.permits?.map((e) => PermitGrant.fromPartial(e)) || [];
     message.sendsPings = object.sendsPings ?? false;
+    message.sendsClose = object.sendsClose ?? false;
     return message;
   },
 };
