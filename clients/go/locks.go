@@ -71,7 +71,8 @@ func (c *Client) RLock(ctx context.Context, name string, options ...AcquireOptio
 }
 
 // TryLock acquires a lock if it is available now. If it is not, it fails with a [*NotGrantedError],
-// which is an [ErrLocked].
+// which is an [ErrLocked]. If no coordinator answers, it ends after 6 s, or [WithPatience], once
+// the session is open.
 func (c *Client) TryLock(
 	ctx context.Context, name string, options ...AcquireOption,
 ) (*Grant, error) {

@@ -88,7 +88,8 @@ func WithReleaseOnDisconnect() Option {
 }
 
 // WithPatience sets how long operations are sent again while the store does not answer. The default
-// is the lease. It does not limit releases, which are sent again for as long as the lease.
+// is the lease, of a try 6 s. It does not limit releases, which are sent again for as long as the
+// lease.
 func WithPatience(patience time.Duration) Option {
 	return func(c *config) { c.patience = patience }
 }

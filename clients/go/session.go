@@ -78,7 +78,7 @@ type call struct {
 
 // openSession opens a session in the background.
 func openSession(config *config, tasks *sync.WaitGroup, told *told) *Session {
-	open := &pb.OpenSession{ClientName: config.clientName, SendsPings: true}
+	open := &pb.OpenSession{ClientName: config.clientName, SendsPings: true, SendsClose: true}
 	if config.lease > 0 {
 		open.Lease = durationpb.New(config.lease)
 	}

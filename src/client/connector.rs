@@ -10,11 +10,7 @@ use lockkeeper_api::pb::{
     semaphore_service_client::SemaphoreServiceClient,
 };
 use tokio::{sync::oneshot, time::timeout};
-use tonic::{
-    Request,
-    service::interceptor::InterceptedService,
-    transport::Endpoint,
-};
+use tonic::{Request, service::interceptor::InterceptedService, transport::Endpoint};
 use tower::{Service as _, service_fn};
 
 use crate::{

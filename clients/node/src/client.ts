@@ -113,7 +113,10 @@ export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDispo
     return new Lock(await this.#sessions.acquire(request, options));
   }
 
-  /** Acquires a lock if it is free now, else returns null. Fails as {@link lock} does. */
+  /**
+   * Acquires a lock if it is free now, else returns null. Fails as {@link lock} does; once the
+   * session is open, after 6 s or `patience` if no coordinator answers.
+   */
   async tryLock(name: string, options: TryLockOptions = {}): Promise<Lock | null> {
     const request = lockRequest("try", name, options, this.#sessions.nextOwner());
     return tried(this.#sessions.acquire(request, options).then((it) => new Lock(it)));

@@ -153,7 +153,8 @@ export function toError(error: unknown, address: Address, isSent: boolean): Lock
     return new UnreachableError(address.text, String(error), { cause: error });
   }
   const why = describe(details ?? "", address);
-  const isLost = isSent ? NOT_CONNECTED.test(details ?? "") : LOST_ON_THE_WAY.has(code);
+  const isLate = code === status.DEADLINE_EXCEEDED;
+  const isLost = isSent ? isLate || NOT_CONNECTED.test(details ?? "") : LOST_ON_THE_WAY.has(code);
   return isLost
     ? new UnreachableError(address.text, why, { cause: error })
     : new RefusedError({ code, message: why }, { cause: error });
@@ -167,6 +168,7 @@ const NOT_CONNECTED = /^No connection established|^Name resolution failed/;
 
 /** Causes of failed connections that the words of the libraries do not explain. */
 const CAUSES: [RegExp, string][] = [
+  [/^Deadline exceeded/, "the coordinator does not answer"],
   [/wrong version number/, "it does not speak TLS; its address begins with http://"],
   [/^Protocol error/, "it does not speak HTTP/2"],
   [/alert (certificate|bad cert|unknown ca)/, "it refuses this client's certificate"],

@@ -64,7 +64,7 @@ export class MisconfiguredError extends LockkeeperError {
 
 /**
  * No coordinator answered within 6 s each, or within `wait`. Nothing is held: what was granted
- * nevertheless is released.
+ * nevertheless is released. Without a session it ends with its lease instead.
  */
 export class UnreachableError extends LockkeeperError {
   readonly kind = "unreachable";

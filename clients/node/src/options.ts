@@ -70,7 +70,7 @@ export interface TryOptions {
   owner?: string | undefined;
   /** The minimum number of the store's replicas that must acknowledge the grant. */
   minReplicaAcks?: number | undefined;
-  /** How long to retry the request while the store does not answer; the lease by default. */
+  /** How long to retry while the store does not answer: by default the lease, for a try 6 s. */
   patience?: number | undefined;
   /** Cancels the request: it is rejected with the signal's reason, and nothing stays held. */
   signal?: AbortSignal | undefined;

@@ -172,6 +172,10 @@ impl Machine {
                 self.table.on_released(guard);
             }
             operation.finish(Err(failure), &mut self.effects);
+        } else if self.operations.is_late(op_id, now) {
+            let result = Err(failure);
+            self.effects.push(Effect::Done { op_id, result });
+            self.abandon(op_id);
         }
     }
 }

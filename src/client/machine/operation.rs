@@ -80,6 +80,14 @@ impl Operation {
         }
     }
 
+    /// A try waits for no holder, so neither for long while nothing answers.
+    pub(super) fn limit_try(&mut self, now: Instant, least: Duration) {
+        if self.acquires() && !self.waits() {
+            let limit = least.max(self.patience.unwrap_or_default());
+            self.wait_until.get_or_insert(now + limit);
+        }
+    }
+
     /// Answers the caller, if there is one.
     pub(super) fn finish(self, result: Result<Completion, Error>, effects: &mut Vec<Effect>) {
         if self.has_caller {

@@ -139,6 +139,13 @@ impl Operations {
         None
     }
 
+    /// Whether its wait is over although it is to be sent again.
+    pub(super) fn is_late(&self, op_id: u64, now: Instant) -> bool {
+        self.by_id.get(&op_id).is_some_and(|it| {
+            it.has_caller && it.retry_at.is_some() && it.wait_until.is_some_and(|at| at <= now)
+        })
+    }
+
     /// What was sent may have been executed. Renewals start anew.
     pub(super) fn on_stream_ended(&mut self) {
         self.by_id

@@ -15,7 +15,7 @@ use super::{
     operation::{Operation, frame},
     operations::Operations,
     renewal_times::RenewalTimes,
-    stream::{Due, State, Stream},
+    stream::{Due, OPEN_TIMEOUT, State, Stream},
 };
 use crate::{
     Address, Error,
@@ -67,7 +67,7 @@ impl Machine {
         match event {
             Event::Received(frame) => self.on_received(now, frame),
             Event::StreamEnded(failure) => self.on_stream_ended(now, failure),
-            Event::Start(new) => self.start(new),
+            Event::Start(new) => self.start(now, new),
             Event::Abandon(op_id) => self.abandon(op_id),
             Event::Release { guard, op_id } => {
                 self.table.release(guard, op_id, &mut self.effects);
@@ -185,16 +185,19 @@ impl Machine {
 
     // --- callers
 
-    fn start(&mut self, new: NewOperation) {
+    fn start(&mut self, now: Instant, new: NewOperation) {
         let renews = self.table.renewed_by(&new.request);
-        let operation = Operation::of_caller(new, renews);
+        let mut operation = Operation::of_caller(new, renews);
+        if !self.stream.is_new() {
+            operation.limit_try(now, OPEN_TIMEOUT);
+        }
         match operation.ensure_fits(self.operations.bytes_max) {
             Ok(()) => self.insert(operation),
             Err(failure) => operation.finish(Err(failure), &mut self.effects),
         }
     }
 
-    fn abandon(&mut self, op_id: u64) {
+    pub(super) fn abandon(&mut self, op_id: u64) {
         if let Some(guard) = self.table.unconfirmed_guard(op_id) {
             self.table.release(guard, None, &mut self.effects);
         }

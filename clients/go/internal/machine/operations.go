@@ -34,6 +34,9 @@ func (m *Machine) do(it Do) {
 	op.hasCaller = true
 	if it.WaitUntil != nil {
 		op.waitUntil = *it.WaitUntil
+	} else if m.session != nil && op.acquires() && !op.waits() {
+		// A try waits for no holder, so neither for long while nothing answers.
+		op.waitUntil = m.now + max(openTimeout, m.config.Patience)
 	}
 	if entry := m.renewedBy(op.request); entry != nil {
 		op.token = entry.holding.token()
@@ -362,6 +365,10 @@ func (m *Machine) onFailed(id uint64, failed *rpc.Status) {
 		return
 	case m.mayRetry(op, info.GetReason()):
 		m.retry(op, refusal)
+		if op.hasCaller && op.waitUntil <= m.now {
+			m.emit(Done{Op: id, Failure: &Failure{Kind: Refused, Status: refusal}})
+			m.giveUp(id)
+		}
 		return
 	}
 	m.remove(id)

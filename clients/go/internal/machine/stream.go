@@ -168,7 +168,8 @@ func (m *Machine) resumeTimeout() time.Duration {
 // resume names everything that is held, and the locks that unanswered operations may hold.
 func (m *Machine) resume() *pb.ResumeSession {
 	resume := &pb.ResumeSession{
-		SessionId: m.session.SessionId, ResumeToken: m.session.ResumeToken, SendsPings: true,
+		SessionId: m.session.SessionId, ResumeToken: m.session.ResumeToken,
+		SendsPings: true, SendsClose: true,
 	}
 	for _, id := range sortedIDs(m.grants) {
 		if it := m.grants[id].holding; it.lock != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
 
 // isUnreachable takes the failure of an operation whose limit passed without a stream.
@@ -118,5 +120,53 @@ func TestAResumeInTimeLeavesTheLimitToTheCoordinator(t *testing.T) {
 	w.pass(time.Second)
 	if count[Done](w) > 0 {
 		t.Fatal("the coordinator decides while the stream is open")
+	}
+}
+
+func try(name string) *pb.SessionRequest {
+	request := &pb.TryAcquireRequest{Name: name, Owner: "o"}
+	return &pb.SessionRequest{Request: &pb.SessionRequest_TryAcquire{TryAcquire: request}}
+}
+
+func TestATryWithoutALimitLasts6SecondsWhileASessionIsResumed(t *testing.T) {
+	w := open(t)
+	w.machine.lease = 30 * time.Second
+	w.breaks()
+	op := w.start(try("a"))
+	w.pass(openTimeout - ms)
+	if count[Done](w) > 0 {
+		t.Fatal("too early")
+	}
+	w.pass(ms)
+	w.isUnreachable(op, "http://a:1", "http://a:1: it did not answer in time")
+}
+
+func TestATryWithoutALimitWaitsForEachEndpointOfANewSession(t *testing.T) {
+	w := newWorld(t, 2)
+	w.step(Tick{})
+	op := w.start(try("a"))
+	w.pass(openTimeout)
+	w.receive(opened())
+	if count[Done](w) > 0 || w.sent().OpId != op {
+		t.Fatal("it ended")
+	}
+}
+
+func TestAFailureAfterTheLimitEndsItAndALateGrantIsReleased(t *testing.T) {
+	w := open(t)
+	op := w.startWait(try("a"), 60*ms)
+	w.sent()
+	w.receive(failed(op, codes.Unavailable, outcomeUnknown, ""))
+	w.pass(100 * ms)
+	w.sent()
+	w.receive(failed(op, codes.Unavailable, storeUnavailable, ""))
+	if failure := take[Done](w).Failure; failure.Kind != Refused {
+		t.Fatalf("%v", failure)
+	}
+	w.pass(100 * ms)
+	w.sent()
+	w.receive(granted(op, lock("a", 7)))
+	if w.sent().GetRelease() == nil {
+		t.Fatal("it stays held")
 	}
 }

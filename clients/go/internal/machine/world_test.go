@@ -124,8 +124,8 @@ func (w *world) breaks() *pb.ResumeSession {
 	}
 	w.pass(firstPauseMax)
 	resume := take[Connect](w).First.GetResume()
-	if resume != nil && !resume.GetSendsPings() {
-		w.t.Fatal("it does not say that it sends pings")
+	if resume != nil && !(resume.GetSendsPings() && resume.GetSendsClose()) {
+		w.t.Fatal("it does not say that it sends pings and close")
 	}
 	return resume
 }

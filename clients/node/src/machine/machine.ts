@@ -196,13 +196,19 @@ export class SessionMachine {
       clientName: clientName ?? "",
       onDisconnect: releaseOnDisconnect === true ? OnDisconnect.RELEASE : OnDisconnect.KEEP,
       sendsPings: true,
+      sendsClose: true,
     };
     return { $case: "open", value };
   }
 
   #resumeRequest(): Request {
-    const [sessionId, resumeToken] = [this.#sessionId, this.#resumeToken];
-    const value = { sessionId, resumeToken, sendsPings: true, ...this.#work.named() };
+    const value = {
+      sessionId: this.#sessionId,
+      resumeToken: this.#resumeToken,
+      sendsPings: true,
+      sendsClose: true,
+      ...this.#work.named(),
+    };
     return { $case: "resume", value };
   }
 

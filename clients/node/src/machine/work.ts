@@ -8,7 +8,7 @@ import { refusedBy } from "../status.js";
 import { answerOf, waitingOf } from "./answer.js";
 import type { Answer } from "./answer.js";
 import type { GrantEntry, GuardEntry } from "./entries.js";
-import { REQUEST_BYTES_MAX, RETRY_PAUSE } from "./events.js";
+import { OPEN_TIMEOUT, REQUEST_BYTES_MAX, RETRY_PAUSE } from "./events.js";
 import type { Effect } from "./events.js";
 import { GrantTable, lostError } from "./grant_table.js";
 import type { Loss } from "./grant_table.js";
@@ -85,8 +85,13 @@ export class Work {
       this.push({ type: "failed", opId: start.opId, error: closed() });
       return;
     }
-    const { renews } = start;
-    const added = this.#create(start, renews ? { kind: "caller", renews } : { kind: "caller" });
+    const { renews, request } = start;
+    // A try waits for no holder, so neither for long while nothing answers.
+    const isTry = acquires(request) && !waits(request) && this.stream.isSession;
+    const limit = now + Math.max(OPEN_TIMEOUT, start.patience ?? 0);
+    const waitUntil = start.waitUntil ?? (isTry ? limit : undefined);
+    const purpose: Purpose = renews ? { kind: "caller", renews } : { kind: "caller" };
+    const added = this.#create({ ...start, waitUntil }, purpose);
     const error = tooLarge(added, this.#bytesMax, now);
     if (error !== undefined) {
       this.push({ type: "failed", opId: start.opId, error });
@@ -258,6 +263,9 @@ export class Work {
     if (next !== "over") {
       if (next === "send_again") {
         this.#send(it, now);
+      } else if (!it.isAbandoned && (it.waitUntil ?? Infinity) <= now) {
+        this.push({ type: "failed", opId: it.opId, error: failure });
+        this.abandon(it.opId, now);
       }
       return;
     }

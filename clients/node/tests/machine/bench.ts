@@ -244,7 +244,7 @@ export function resume(
 ): Extract<Request, { $case: "resume" }>["value"] & { endpoint: number } {
   const { first, endpoint } = one(effects, "connect");
   assert.ok(first.request?.$case === "resume");
-  assert.ok(first.request.value.sendsPings);
+  assert.ok(first.request.value.sendsPings && first.request.value.sendsClose);
   return { ...first.request.value, endpoint };
 }
 

@@ -151,7 +151,7 @@ describe("a temporary failure", () => {
   test("is given up after a lease, or after the patience of the caller", () => {
     for (const patience of [undefined, 1_000]) {
       const bench = Bench.up();
-      const { opId } = bench.start(tryRequest(), { patience });
+      const { opId } = bench.start(lockRequest("wait", "a", {}, "me"), { patience });
       const since = bench.now;
       while (bench.now < since + (patience ?? LEASE)) {
         assert.deepEqual(only(bench.frame(failed(14, "STORE_UNAVAILABLE"), opId), "failed"), []);

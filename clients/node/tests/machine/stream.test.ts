@@ -39,6 +39,7 @@ describe("opening", () => {
         clientName: "bench",
         onDisconnect: OnDisconnect.KEEP,
         sendsPings: true,
+        sendsClose: true,
       },
     });
     const effects = bench.opened();

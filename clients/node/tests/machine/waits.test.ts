@@ -5,7 +5,19 @@ import { describe, test } from "node:test";
 
 import { UnreachableError } from "../../src/errors.js";
 import type { Effect } from "../../src/machine/events.js";
-import { Bench, failedFor, grant, kinds, one, only, PING, resume, sent } from "./bench.js";
+import {
+  Bench,
+  failed,
+  failedFor,
+  grant,
+  kinds,
+  one,
+  only,
+  PING,
+  resume,
+  sent,
+  tryRequest,
+} from "./bench.js";
 
 const reset = new UnreachableError("http://one:1", "reset");
 const refused = new UnreachableError("http://two:2", "connection refused");
@@ -117,5 +129,35 @@ describe("a limit", () => {
   test("of 0 ends at once while a session is resumed", () => {
     const bench = broken();
     assert.equal(ended(bench.effects, bench.lock("a", { wait: 0 })), reset);
+  });
+});
+
+describe("a try", () => {
+  test("without a limit lasts 6 s while a session is resumed", () => {
+    const bench = broken();
+    const { opId } = bench.start(tryRequest());
+    bench.run(5_999);
+    assert.deepEqual(only(bench.effects, "failed"), []);
+    bench.run(1);
+    ended(bench.effects, opId);
+  });
+
+  test("without a limit waits for each endpoint of a new session", () => {
+    const bench = new Bench(["http://one", "http://two"]);
+    bench.step({ type: "open" });
+    const { opId } = bench.start(tryRequest());
+    bench.run(6_000);
+    assert.equal(sent(bench.opened(), "tryAcquire").opId, BigInt(opId));
+  });
+
+  test("that fails after its limit ends, and a late grant is released", () => {
+    const bench = Bench.up();
+    const { opId } = bench.start(tryRequest(), { waitUntil: bench.now + 100 });
+    bench.frame(failed(14, "OUTCOME_UNKNOWN"), opId);
+    bench.run(200);
+    one(bench.frame(failed(14, "STORE_UNAVAILABLE"), opId), "failed");
+    bench.run(200);
+    const value = { acquired: true, grant: grant(), holderRemainingLease: undefined };
+    assert.equal(sent(bench.frame({ $case: "tried", value }, opId), "release").name, "a");
   });
 });

@@ -5,7 +5,8 @@ import { describe, test } from "node:test";
 
 import { parseAddress } from "../../src/address.js";
 import { Clock } from "../../src/clock.js";
-import { Lockkeeper, MisconfiguredError } from "../../src/index.js";
+import { toError } from "../../src/connector.js";
+import { Lockkeeper, MisconfiguredError, UnreachableError } from "../../src/index.js";
 import type { ClientOptions, LockMode } from "../../src/index.js";
 import { Deadlines } from "../../src/machine/deadlines.js";
 import type { Scheduled } from "../../src/machine/deadlines.js";
@@ -35,6 +36,13 @@ describe("an address", () => {
       assert.throws(() => parseAddress(text), named, text);
     }
   });
+});
+
+test("a call without an answer has no reachable coordinator: nobody has refused it", () => {
+  const late = { code: 4, details: "Deadline exceeded after 9.998s,Waiting for LB pick" };
+  const error = toError(late, parseAddress("locks:1"), true);
+  assert.ok(error instanceof UnreachableError);
+  assert.equal(error.message, "no coordinator at http://locks:1: the coordinator does not answer");
 });
 
 describe("options", () => {

@@ -95,7 +95,9 @@ class ClientBase:
         )
         self._connector.check(self._addresses)
         self._on_event = on_event
-        self._open_session = session_pb2.OpenSession(client_name=client_name, sends_pings=True)
+        self._open_session = session_pb2.OpenSession(
+            client_name=client_name, sends_pings=True, sends_close=True
+        )
         if lease is not None:
             set_seconds(self._open_session.lease, seconds_of(lease, "lease"))
         if release_on_disconnect:

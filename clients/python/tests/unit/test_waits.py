@@ -131,3 +131,41 @@ def test_a_claim_has_a_limit_only_in_the_client():
     world.breaks(GONE)
     world.after(0.5)
     assert ended(world, call)
+
+
+def attempt(world, **more):
+    return world.call("try_acquire", lock_pb2.TryAcquireRequest(name="a", owner="me"), **more)
+
+
+def test_a_try_without_a_limit_lasts_6_s_while_a_session_is_resumed():
+    world = broken()
+    call = attempt(world)
+    world.after(5.9)
+    world.none(ev.Failed)
+    world.after(0.1)
+    assert ended(world, call)
+
+
+def test_a_try_without_a_limit_waits_for_each_endpoint_of_a_new_session():
+    world = World()
+    world.step(ev.Open())
+    call = attempt(world)
+    world.after(6.0)
+    world.none(ev.Failed)
+    world.opened()
+    assert world.sent("try_acquire").op_id == call
+
+
+def test_a_failure_after_the_limit_ends_it_and_a_late_grant_is_released():
+    world = World().quiet()
+    call = attempt(world, wait_until=world.now + 0.3)
+    world.receive(call, failed=failure("OUTCOME_UNKNOWN", retry=0.4))
+    world.none(ev.Failed)
+    world.after(0.4)
+    world.receive(call, failed=failure("STORE_UNAVAILABLE"))
+    assert world.one(ev.Failed).error.reason == "STORE_UNAVAILABLE"
+    world.after(0.2)
+    world.frames()
+    tried = lock_pb2.TryAcquireResponse(acquired=True, grant=grant())
+    world.receive(call, tried=tried)
+    assert world.sent("release").release.name == "a"

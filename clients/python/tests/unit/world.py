@@ -156,7 +156,7 @@ class World:
     def resuming(self):
         self.after(0.1)
         resume = self.one(ev.OpenStream).frame.resume
-        assert resume.sends_pings
+        assert resume.sends_pings and resume.sends_close
         return resume
 
     # --- effects

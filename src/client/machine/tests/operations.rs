@@ -1,20 +1,25 @@
 //! The rows of operations.
 
+use std::time::Duration;
+
 use lockkeeper_api::pb::{
     self, NotGrantedReason, session_request::Request, session_response::Response,
 };
 use tonic::Code;
 
 use super::{
+    kinds::try_acquire,
     rows,
     story::{
         LEASE, MS, PING_INTERVAL, Story, acquire, acquire_all, acquire_permits, failed, grant,
-        request_id,
+        proto, request_id,
     },
 };
 use crate::{
     Error,
-    machine::{Completion, Event, operations::RETRY_PAUSE, state::CLOSE_TIMEOUT},
+    machine::{
+        Completion, Event, operations::RETRY_PAUSE, state::CLOSE_TIMEOUT, stream::OPEN_TIMEOUT,
+    },
     session::SessionEvent,
 };
 
@@ -33,7 +38,8 @@ rows! {
         what_was_released_is_asked_anew, what_was_released_is_not_asked_anew_without_a_caller;
     "`failed` otherwise" => a_failure_is_a_refusal;
     "`wait_until` passes" => a_wait_ends_without_a_stream, a_wait_ends_when_the_stream_breaks,
-        on_a_stream_a_wait_goes_on, a_late_grant_of_an_ended_wait_is_released;
+        on_a_stream_a_wait_goes_on, a_late_grant_of_an_ended_wait_is_released,
+        a_try_has_a_limit_of_its_own, a_failure_after_the_limit_ends_a_wait;
     "the caller gives up" => what_was_never_sent_is_forgotten, a_wait_is_cancelled,
         an_undelivered_guard_is_released;
 }
@@ -287,6 +293,42 @@ fn a_wait_ends_when_the_stream_breaks() {
     let failure = story.failure(op_id).to_string();
     let silent = "no coordinator at http://one:1: the coordinator did not answer a ping";
     assert_eq!(failure, silent);
+}
+
+fn a_try_has_a_limit_of_its_own() {
+    let mut story = Story::new();
+    story.after(Duration::ZERO);
+    let opened = pb::SessionOpened {
+        lease: proto(OPEN_TIMEOUT * 2),
+        ..pb::SessionOpened::default()
+    };
+    story.receive(0, Response::Opened(opened));
+    story.broken();
+    let op_id = story.start(try_acquire("a"));
+    for _ in 0..OPEN_TIMEOUT.as_secs() {
+        assert!(story.done(op_id).is_none());
+        story.after(Duration::from_secs(1));
+    }
+    assert!(matches!(story.failure(op_id), Error::Unreachable { .. }));
+    let mut story = Story::new();
+    let op_id = story.start(try_acquire("a"));
+    story.after(OPEN_TIMEOUT);
+    assert!(story.done(op_id).is_none(), "the next endpoint may answer");
+}
+
+fn a_failure_after_the_limit_ends_a_wait() {
+    let mut story = Story::open();
+    let op_id = story.start_for(acquire("a", "me"), Some(MS));
+    story.sent();
+    story.receive(op_id, failed("OUTCOME_UNKNOWN", None));
+    story.after(RETRY_PAUSE);
+    story.sent();
+    story.receive(op_id, failed("STORE_UNAVAILABLE", None));
+    assert!(matches!(story.failure(op_id), Error::Refused(_)));
+    story.after(RETRY_PAUSE);
+    story.sent();
+    story.receive(op_id, Response::Granted(grant("a", "me")));
+    assert_eq!(story.sent_kinds(), ["Release"]);
 }
 
 fn on_a_stream_a_wait_goes_on() {

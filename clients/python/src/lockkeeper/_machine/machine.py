@@ -10,6 +10,7 @@ from lockkeeper._machine import stream as streams
 from lockkeeper._machine.grants import RENEW_PART, Grants
 from lockkeeper._machine.messages import (
     ACQUIRES,
+    TRIES,
     Request,
     grants_in,
     kinds_with,
@@ -351,6 +352,9 @@ class Machine:
             return
         self._progress.on_answer()
         if self._operations.retried(now, operation, error, self._grants.lease):
+            if operation.is_late(now):
+                self._emit(ev.Failed(op_id, error))
+                self._operations.give_up(ev.GiveUp(op_id))
             return
         self._operations.take(op_id)
         reason = loss_in(error)
@@ -386,6 +390,10 @@ class Machine:
         if too_large:
             self._emit(ev.Failed(call.op_id, too_large))
             return
+        if call.wait_until is None and call.kind in TRIES and self._opened:
+            # It waits for no holder, so neither for long while nothing answers.
+            limit = max(streams.OPEN_TIMEOUT, call.patience or 0.0)
+            call = call._replace(wait_until=now + limit)
         operation = self._operations.start(now, call, Purpose.CALLER)
         if not isinstance(self._state, Up):
             # A limit of 0 means to try, for which a new session is opened first.

@@ -16,6 +16,7 @@ Request = tuple[str, Message]
 WAITS = frozenset(["acquire", "acquire_all", "acquire_permits", "await_latch"])
 PERMITS = frozenset(["acquire_permits", "try_acquire_permits"])
 ACQUIRES = PERMITS | {"acquire", "acquire_all", "try_acquire", "try_acquire_all"}
+TRIES = ACQUIRES - WAITS
 
 _EXCLUSIVE = types_pb2.LOCK_MODE_EXCLUSIVE
 
@@ -110,6 +111,7 @@ def resume_of(
         grants=[it for it in grants if is_lock(it)],
         permits=[it for it in grants if not is_lock(it)],
         sends_pings=True,
+        sends_close=True,
     )
 
 

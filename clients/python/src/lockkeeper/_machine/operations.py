@@ -97,6 +97,11 @@ class Operation:
             frame.traceparent = self.traceparent
         return frame
 
+    def is_late(self, now: float) -> bool:
+        """Tell whether it pauses after a failure, and its caller waits no longer."""
+        until = math.inf if self.wait_until is None else self.wait_until
+        return self.sent_at is None and not self.abandoned and until <= now
+
     def name(self) -> str:
         """Return the names in its request, for people."""
         return name_of(self.kind, self.request)

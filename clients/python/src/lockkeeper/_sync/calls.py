@@ -27,7 +27,7 @@ from lockkeeper._connect import Address, error_of
 from lockkeeper._follow import Freeing, Watching
 from lockkeeper._machine.events import Message
 from lockkeeper._options import mode_of, note_of
-from lockkeeper._sync.follow import Observer
+from lockkeeper._sync.follow import Observer, close_channel
 from lockkeeper._sync.session import Session
 from lockkeeper.errors import Error, SessionEnded, Unreachable
 from lockkeeper.v1 import admin_pb2, lock_pb2, types_pb2
@@ -309,4 +309,4 @@ class Calls(ClientBase):
         finally:
             with self._mutex:
                 self._observing.discard(channel)
-            channel.close()
+            close_channel(channel)

@@ -16,6 +16,7 @@ from lockkeeper._options import LockName, Options, Target, note_of
 from lockkeeper._session import Hooks, YieldRequest, logger
 from lockkeeper._sync.calls import Calls
 from lockkeeper._sync.election import Election
+from lockkeeper._sync.follow import close_channel
 from lockkeeper._sync.lock import Latch, Lock, Semaphore
 from lockkeeper._sync.session import Session
 from lockkeeper.errors import Error, LockLost, SessionEnded
@@ -64,7 +65,7 @@ class Client(Calls):
             channels = [*(link.channel for link in self._links.values()), *self._observing]
             self._links.clear()
         for channel in channels:
-            channel.close()
+            close_channel(channel)
         try:
             if session:
                 session.close()
@@ -138,7 +139,8 @@ class Client(Calls):
                 named.
             min_replica_acks: The minimum number of the store's replicas that must acknowledge the
                 grant.
-            patience: How long to retry while the store does not answer. By default for the lease.
+            patience: How long to retry while the store does not answer. By default for the lease,
+                with ``blocking=False`` for 6 s.
             on_lost: Called once if the lock is lost, in a thread of the client.
             reason: Why the lock is held, for others to read: at most 256 bytes, without secrets.
             labels: Labels for others to read, at most 8: keys of at most 64 bytes without ``=``,

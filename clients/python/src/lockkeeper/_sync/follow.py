@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from lockkeeper._sync.calls import Calls
+
+
+def close_channel(channel: grpc.Channel) -> None:
+    """Close a connection, unless Python exits: gRPC would wait for threads that have ended."""
+    if not sys.is_finalizing():
+        channel.close()
 
 
 class Observer(Generic[EventT]):
@@ -47,7 +54,7 @@ class Observer(Generic[EventT]):
         self._closed.set()
         channel = self._channel
         if channel:
-            channel.close()
+            close_channel(channel)
 
     def _follow(self) -> Iterator[EventT]:
         while not self._closed.is_set():

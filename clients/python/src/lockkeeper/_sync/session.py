@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
@@ -16,7 +17,7 @@ from lockkeeper._machine import NEVER
 from lockkeeper._machine import events as ev
 from lockkeeper._machine.events import Message
 from lockkeeper._session import MAX_SLEEP, Acquisition, Held, Hooks, SessionCore, logger
-from lockkeeper.errors import Error
+from lockkeeper.errors import Error, SessionEnded
 from lockkeeper.v1 import session_pb2
 
 _METHOD = "/lockkeeper.v1.LockService/Session"
@@ -45,6 +46,7 @@ class Session(SessionCore):
         open_session: session_pb2.OpenSession,
         hooks: Hooks,
     ) -> None:
+        _check_running()
         super().__init__(addresses, open_session, hooks)
         self._connector = connector
         self._queue: queue.SimpleQueue[_Event] = queue.SimpleQueue()
@@ -126,6 +128,7 @@ class Session(SessionCore):
             self._futures.pop(op_id, None)
 
     def _future(self, op_id: int) -> Future[Any]:
+        _check_running()
         future: Future[Any] = Future()
         self._futures[op_id] = future
         return future
@@ -173,6 +176,12 @@ class Session(SessionCore):
     def _cancel_stream(self, effect: ev.CancelStream) -> None:
         if self._stream and self._stream.number == effect.stream:
             self._stream.cancel()
+
+
+def _check_running() -> None:
+    """Fail at the exit of Python, as in a finalizer, where no thread is left that would answer."""
+    if sys.is_finalizing():
+        raise SessionEnded("Python exits; what is held ends with its lease")
 
 
 class _Stream(threading.Thread):

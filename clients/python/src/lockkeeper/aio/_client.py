@@ -132,7 +132,8 @@ class Client(Calls):
                 named.
             min_replica_acks: The minimum number of the store's replicas that must acknowledge the
                 grant.
-            patience: How long to retry while the store does not answer. By default for the lease.
+            patience: How long to retry while the store does not answer. By default for the lease,
+                with ``blocking=False`` for 6 s.
             on_lost: Called once if the lock is lost, by the event loop.
             reason: Why the lock is held, for others to read: at most 256 bytes, without secrets.
             labels: Labels for others to read, at most 8: keys of at most 64 bytes without ``=``,

@@ -188,7 +188,7 @@ public final class AcquireOptions {
 
     /**
      * Sets how long to retry while the store does not answer. The default, and the most, is the
-     * session's lease.
+     * session's lease; of a try the default is 6 s.
      *
      * @param patience the time
      * @return the changed options

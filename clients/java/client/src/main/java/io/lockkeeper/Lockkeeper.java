@@ -181,7 +181,7 @@ public final class Lockkeeper implements AutoCloseable {
      * Acquires a lock if it is free. Fails as {@link #acquire(String, AcquireOptions)} does.
      *
      * @param name the name
-     * @param options how to acquire; the wait limit holds while no coordinator answers
+     * @param options how to acquire; the wait limit, by default 6 s, is for a silent coordinator
      * @return the lock, or nothing if it has another holder
      * @throws InterruptedException if the thread is interrupted; the lock is not held then
      */

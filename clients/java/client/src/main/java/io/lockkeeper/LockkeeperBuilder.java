@@ -179,7 +179,7 @@ public final class LockkeeperBuilder {
                 new Connector(
                         List.copyOf(addresses), tls, credentials, List.copyOf(interceptors));
         connector.check();
-        OpenSession first = open.setSendsPings(true).build();
+        OpenSession first = open.setSendsPings(true).setSendsClose(true).build();
         SessionListener events = new SessionListener(listener);
         return new Lockkeeper(
                 () -> new Session(connector, first, own, used, events),

@@ -138,6 +138,10 @@ final class Answers {
         }
         Operation operation = operations.onFailed(op, failure, stream.lease(), now);
         if (operation == null) {
+            if (known.isLate(now)) {
+                outbox.add(new Effect.Failed(op, failure));
+                operations.abandon(op);
+            }
             return;
         }
         switch (operation.purpose) {

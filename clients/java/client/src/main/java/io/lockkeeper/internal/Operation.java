@@ -101,6 +101,19 @@ final class Operation {
         return waitUntil;
     }
 
+    /** A try waits for no holder, so neither for long while nothing answers. */
+    void limitTry(long now) {
+        if (waitUntil == NEVER && acquires() && !waits()) {
+            long least = StreamState.OPEN_TIMEOUT;
+            waitUntil = Timers.after(now, patience == NEVER ? least : Math.max(least, patience));
+        }
+    }
+
+    /** Whether it pauses after a failure, and its caller waits no longer. */
+    boolean isLate(long now) {
+        return isAwaited() && !isSent() && waitUntil <= now;
+    }
+
     boolean isUncertain() {
         return uncertain;
     }

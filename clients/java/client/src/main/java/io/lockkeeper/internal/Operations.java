@@ -60,6 +60,9 @@ final class Operations {
 
     /** Starts an operation of a caller. */
     void startForCaller(Operation operation, long now) {
+        if (outbox.isEstablished()) {
+            operation.limitTry(now);
+        }
         Failure tooLarge = operation.tooLarge(bytesMax, now);
         if (tooLarge != null) {
             outbox.add(new Effect.Failed(operation.id, tooLarge));

@@ -208,7 +208,8 @@ final class StreamState {
             return frame.setOpen(open).build();
         }
         ResumeSession.Builder resume = ResumeSession.newBuilder();
-        resume.setSessionId(sessionId).setResumeToken(resumeToken).setSendsPings(true);
+        resume.setSessionId(sessionId).setResumeToken(resumeToken);
+        resume.setSendsPings(true).setSendsClose(true);
         for (Holding holding : held) {
             if (holding.lock() != null) {
                 resume.addGrants(holding.lock());

@@ -73,7 +73,7 @@ final class StreamTest {
         ResumeSession resume = connect.first().getResume();
         assertEquals("s", resume.getSessionId());
         assertEquals("t", resume.getResumeToken().toStringUtf8());
-        assertTrue(resume.getSendsPings());
+        assertTrue(resume.getSendsPings() && resume.getSendsClose());
     }
 
     @Test

@@ -1,10 +1,12 @@
 package io.lockkeeper.internal;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lockkeeper.v1.SessionRequest;
 import io.lockkeeper.v1.SessionResponse;
+import io.lockkeeper.v1.TryAcquireRequest;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -119,5 +121,47 @@ final class WaitsTest {
         Bench bench = Bench.open().broken();
         bench.take();
         assertEnded(bench, acquire(bench, 0), RESET);
+    }
+
+    private static SessionRequest.Builder attempt() {
+        return SessionRequest.newBuilder()
+                .setTryAcquire(TryAcquireRequest.newBuilder().setName("a").setOwner("o"));
+    }
+
+    @Test
+    void aTryWithoutALimitLasts6SecondsWhileASessionIsResumed() {
+        Bench bench = Bench.open().broken();
+        bench.start(attempt(), Timers.NEVER);
+        bench.until(5_999);
+        bench.none(Effect.Failed.class);
+        bench.until(6_000);
+        Failure failure = bench.one(Effect.Failed.class).failure();
+        assertInstanceOf(Failure.Unreachable.class, failure);
+    }
+
+    @Test
+    void aTryWithoutALimitWaitsForEachEndpointOfANewSession() {
+        Bench bench = new Bench();
+        bench.step(new Event.Tick());
+        long op = bench.start(attempt(), Timers.NEVER);
+        bench.until(6_000);
+        bench.none(Effect.Failed.class);
+        bench.frame(0, Bench.opened());
+        assertEquals(op, bench.sent().getOpId());
+    }
+
+    @Test
+    void aFailureAfterItEndsItAndALateGrantIsReleased() {
+        Bench bench = Bench.open();
+        long op = bench.start(attempt(), 100);
+        bench.frame(op, Bench.failed(14, "OUTCOME_UNKNOWN"));
+        bench.none(Effect.Failed.class);
+        bench.until(150);
+        bench.frame(op, Bench.failed(14, "STORE_UNAVAILABLE"));
+        assertInstanceOf(Failure.Refused.class, bench.one(Effect.Failed.class).failure());
+        bench.until(300);
+        bench.take();
+        bench.frame(op, Bench.granted("a", "o", Bench.TOKEN));
+        assertEquals("a", bench.sent().getRelease().getName());
     }
 }
