@@ -40,7 +40,7 @@ end
 local known, record = tonumber(ARGV[10] or 0), KEYS[6]
 local request = {
   owner = record and owner_of(owner), field = owner,
-  attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1',
+  attempt = ARGV[11], lease = lease, retention = ARGV[12], record_refusal = ARGV[13] == '1',
   lock = lock, note = ARGV[14] ~= '' and ARGV[14] or nil, least = tonumber(ARGV[15]),
   delay = tonumber(ARGV[16]),
 }

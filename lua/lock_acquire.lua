@@ -5,9 +5,10 @@
 --       and what it leads to (see lib/next_token.lua); not there or '' if the caller has not seen
 --       the counter; the others are not there if the owner has no hold and there is no request id:
 --       6 holds that the caller knows the owner has, '' if it does not know, 7 attempt, 8 retention
---       of the record ms, 9 '1' to record a refusal too (an answer), '0' not to (the caller waits),
---       10 note (only with one; '': none), 11 how long the lock is held at least ms (only if so; '':
---       not), 12 for how long after the lease nobody gets it, unless it is released ms (only if so)
+--       of the record ms, the lease if only an undo will look for it, 9 '1' to record a refusal too
+--       (an answer), '0' not to (the caller waits), 10 note (only with one; '': none), 11 how long
+--       the lock is held at least ms (only if so; '': not), 12 for how long after the lease nobody
+--       gets it, unless it is released ms (only if so)
 -- Returns: token                                     granted: one hold, with this lease; as text if
 --                                                    it is the store's time
 --          {1, hold count, token, lease ms, serial}  granted
@@ -65,7 +66,7 @@ end
 local known, record = tonumber(ARGV[6] or 0), KEYS[3]
 local request = {
   owner = record and owner_of(owner), field = owner,
-  attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1',
+  attempt = ARGV[7], lease = lease, retention = ARGV[8], record_refusal = ARGV[9] == '1',
   lock = lock, note = ARGV[10] ~= '' and ARGV[10] or nil, least = tonumber(ARGV[11]),
   delay = tonumber(ARGV[12]),
 }

@@ -1,11 +1,12 @@
 -- What every acquire does around its lock: the fencing counter, the record of the request, and the
 -- form of the answers.
 --
--- request: owner, field (of a sole hold, else nil), attempt, retention of the record in ms,
---   record_refusal, lock, note (its text, nil if there is none), least (how long a sole lock that is
---   taken now is held at least, in ms; nil: it need not be; the lease is as long), delay (for how long
---   after its lease nobody gets a sole lock that is taken now, in ms; nil: not at all), reader (the
---   owner of a read hold, else nil), readers_base (for a writer)
+-- request: owner, field (of a sole hold, else nil), attempt, lease in ms, retention of the record in
+--   ms (the lease if only an undo will look for it), record_refusal, lock, note (its text, nil if
+--   there is none), least (how long a sole lock that is taken now is held at least, in ms; nil: it
+--   need not be; the lease is as long), delay (for how long after its lease nobody gets a sole lock
+--   that is taken now, in ms; nil: not at all), reader (the owner of a read hold, else nil),
+--   readers_base (for a writer)
 -- look(token): nil if the key is not this kind of lock, otherwise a table with
 --   remaining: ms of the lock's lease; -2: the lock is free, -1: no time to live
 --   count: the owner's holds, nil if it has none; if set, also serial, which identifies the grant,
@@ -82,6 +83,10 @@ local function acquire(counter, record, request, look, take, refuse)
     redis.call('pexpire', request.lock, lease + request.delay)
   end
   if record then
+    -- A hold that was added to others lives as long as they do.
+    if request.retention == request.lease then
+      request.retention = lease
+    end
     remember(record, request, string.format('%.0f', serial))
   end
   return {1, count, newest, lease, serial}

@@ -228,28 +228,41 @@ impl LatchNotOpened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Caller, Fault, MILLI, SECOND, config, name, start_faulty};
+    use crate::{
+        coordinator::Coordinator,
+        testing::{Caller, Fault, Faults, MILLI, SECOND, config, name, start_faulty},
+    };
+
+    /// A coordinator with a latch that is closed.
+    async fn closed(ttl: Option<Duration>) -> (Faults, Coordinator) {
+        let (faults, coordinator, _store) = start_faulty(config());
+        let set = SetCount {
+            name: name("l"),
+            count: 1,
+            ttl,
+            request_id: None,
+        };
+        super::set(&coordinator.core, &set).await.unwrap();
+        (faults, coordinator)
+    }
+
+    fn awaiting(wait: Option<Duration>) -> AwaitLatch {
+        AwaitLatch {
+            name: name("l"),
+            session: None,
+            wait,
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_latch_that_is_forgotten_later_is_not_looked_at_earlier() {
         let mut looks = Vec::new();
         for ttl in [None, Some(SECOND * 10)] {
-            let (faults, coordinator, _store) = start_faulty(config());
-            let set = SetCount {
-                name: name("l"),
-                count: 1,
-                ttl,
-                request_id: None,
-            };
-            super::set(&coordinator.core, &set).await.unwrap();
+            let (faults, coordinator) = closed(ttl).await;
             let core = Arc::clone(&coordinator.core);
             coordinator.core.tasks.spawn("wait", async move {
-                let request = AwaitLatch {
-                    name: name("l"),
-                    session: None,
-                    wait: None,
-                };
-                drop(await_latch(&core, &request, &mut Caller::default()).await);
+                let mut caller = Caller::default();
+                drop(await_latch(&core, &awaiting(None), &mut caller).await);
             });
             tokio::time::sleep(MILLI * 500).await;
             looks.push(faults.calls("latch_inspect"));
@@ -258,31 +271,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_does_not_end_with_an_error_of_a_store_that_is_back() {
-        let (faults, coordinator, _store) = start_faulty(config());
-        let set = SetCount {
-            name: name("l"),
-            count: 1,
-            ttl: None,
-            request_id: None,
-        };
-        super::set(&coordinator.core, &set).await.unwrap();
-        let request = AwaitLatch {
-            name: name("l"),
-            session: None,
-            wait: Some(SECOND * 5),
-        };
-        let mut caller = Caller::default();
-        let waits = await_latch(&coordinator.core, &request, &mut caller);
-        let outage = async {
-            tokio::time::sleep(SECOND).await;
-            faults.next("latch_inspect", Fault::Unavailable);
-        };
-        let (ended, ()) = tokio::join!(waits, outage);
-        let not_opened = LatchNotOpened {
-            why: WaitEnd::TimedOut,
-            count: 1,
-        };
-        assert_eq!(ended, Ok(Err(not_opened)));
+    async fn a_wait_ends_with_an_error_of_a_store_that_is_still_away() {
+        // How many looks fail from some moment on; as many would fail at once if nothing paused.
+        for (failures, is_back) in [(1, true), (1000, false)] {
+            let (faults, coordinator) = closed(None).await;
+            let (request, mut caller) = (awaiting(Some(SECOND * 5)), Caller::default());
+            let waits = await_latch(&coordinator.core, &request, &mut caller);
+            let outage = async {
+                tokio::time::sleep(SECOND).await;
+                for _ in 0..failures {
+                    faults.next("latch_inspect", Fault::Unavailable);
+                }
+            };
+            let (ended, ()) = tokio::join!(waits, outage);
+            let not_opened = LatchNotOpened {
+                why: WaitEnd::TimedOut,
+                count: 1,
+            };
+            match ended {
+                Ok(ended) => assert_eq!((ended, is_back), (Err(not_opened), true)),
+                Err(error) => {
+                    let is_away = matches!(error, Error::Store(CallError::Unavailable(_)));
+                    assert!(is_away && !is_back, "{error:?}");
+                }
+            }
+        }
     }
 }

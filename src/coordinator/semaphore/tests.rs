@@ -1,5 +1,7 @@
 //! Permits of one coordinator, on a store that can fail.
 
+use std::time::Duration;
+
 use lockkeeper_access::{Quota, Quotas};
 
 use super::{
@@ -84,6 +86,40 @@ async fn permits_that_nobody_takes_are_given_back_with_their_quota() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_without_an_answer_in_time_gets_no_permits() {
+    // One that may have run, and one whose permits have ended when it is answered.
+    for fault in [
+        Fault::RunsAfter(Duration::ZERO),
+        Fault::AnswerTakes(SECOND * 10),
+    ] {
+        let (faults, coordinator) = semaphore().await;
+        faults.next("permit_acquire", fault);
+        faults.next("permit_undo", Fault::Unavailable);
+        let request = AcquirePermits {
+            lease: Some(Lease::new(SECOND * 10, &limits()).unwrap()),
+            ..permits(2, &owner("x"))
+        };
+        let attempted = attempt(&coordinator.core, &request, false).await;
+        assert!(attempted.is_err(), "{fault:?}");
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(available(&coordinator).await, 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_that_were_lost_on_their_way_are_not_delivered() {
+    let (_faults, coordinator) = semaphore().await;
+    let opened = open(&coordinator);
+    let own = in_session(&opened, "");
+    let delivery = granted(&coordinator, &permits(1, &own)).await;
+    let scripts = &coordinator.core.scripts;
+    let gone = scripts.release_permits("s", own.field(), &[], None);
+    gone.await.unwrap();
+    watchdog::renew_all(&coordinator.core).await;
+    assert!(delivery.take().is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_keeps_permits_only_if_a_repeat_took_them_over() {
     for is_repeated in [false, true] {
         let (_faults, coordinator) = semaphore().await;
@@ -135,6 +171,8 @@ async fn a_release_that_did_not_arrive_is_completed_without_its_caller() {
         assert!(opened.stream.names().is_empty());
         settle().await;
         assert_eq!(available(&coordinator).await, 3);
+        let again = release(&coordinator.core, &request).await;
+        assert_eq!(again.is_ok(), !id.is_empty());
     }
 }
 

@@ -147,19 +147,18 @@ impl Watcher {
         }
     }
 
-    /// Tells what is wrong with the sentinels, when that changes.
+    /// Logs what is wrong with the sentinels, when that changes.
     fn tell(&self, trouble: Option<String>) {
-        let trouble: Option<Arc<str>> = trouble.map(Arc::from);
         self.election.send_if_modified(|election| {
-            if election.trouble == trouble {
-                return false;
+            let before = std::mem::replace(&mut election.trouble, trouble.map(Arc::from));
+            match (before, &election.trouble) {
+                (Some(before), Some(now)) if is_logged(&before, now) => {}
+                (_, Some(trouble)) => {
+                    tracing::warn!(%trouble, "not all sentinels can be queried");
+                }
+                (Some(_), None) => tracing::info!("all sentinels answer"),
+                (None, None) => {}
             }
-            if let Some(trouble) = &trouble {
-                tracing::warn!(trouble = %trouble, "not all sentinels can be queried");
-            } else {
-                tracing::info!("all sentinels answer");
-            }
-            election.trouble = trouble;
             // Who waits for another master is not concerned.
             false
         });
@@ -293,6 +292,12 @@ fn trouble(answers: &[Result<Option<Named>, String>], service: &str) -> Option<S
     }
     let asked = answers.len();
     (!parts.is_empty()).then(|| format!("of {asked} sentinels {}", parts.join(", ")))
+}
+
+/// Whether so many sentinels failed in the same way before.
+fn is_logged(before: &str, now: &str) -> bool {
+    let count = |text: &str| text.split('(').next().map(str::to_owned);
+    count(before) == count(now) && reply::is_same_failure(before, now)
 }
 
 /// Reads the epoch from the answer to `SENTINEL MASTER`, names and values by turns or a map, and

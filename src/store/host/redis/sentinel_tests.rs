@@ -19,6 +19,18 @@ fn trouble_says_how_many_were_asked_and_how_many_failed() {
     );
 }
 
+#[test]
+fn a_failure_whose_text_contains_the_time_is_logged_once() {
+    let text = |failures: usize, at: u64| {
+        let failed = Err(format!("certificate expired: verified at {at} (UNIX)"));
+        trouble(&vec![failed; failures], "locks").unwrap()
+    };
+    assert!(is_logged(&text(1, 99), &text(1, 100)));
+    assert!(!is_logged(&text(1, 99), &text(2, 99)));
+    let refused = trouble(&[Err("connection refused".to_owned())], "locks");
+    assert!(!is_logged(&text(1, 99), &refused.unwrap()));
+}
+
 fn at(epoch: u64, host: &str) -> Named {
     Named {
         epoch,

@@ -120,11 +120,12 @@ impl Attempt<'_> {
         args.extend(delay);
     }
 
-    /// No attempt: its undo lowers the holds of the grant with this serial to a number.
-    pub(crate) fn to_lower(serial: u64, holds: u32) -> Self {
+    /// No attempt: its undo lowers the holds of the grant with this serial, if that is known, to a
+    /// number.
+    pub(crate) fn to_lower(serial: Option<u64>, holds: u32) -> Self {
         Self {
             known_holds: Some(holds),
-            serial: Some(serial),
+            serial,
             ..Self::new("", 0)
         }
     }

@@ -214,7 +214,12 @@ impl Quorum {
             .map(|(which, _)| which);
         let unknown = (0..votes.len()).filter(|at| votes[*at].is_err() && may_hold(&votes[*at]));
         let withdraw = Repair::new(hold, Action::Withdraw(OwnAttempt::from(attempt)));
-        self.send(&withdraw, unanswered.chain(unknown), acquiring.lease);
+        let at_most = match attempt.known_holds {
+            Some(0) => acquiring.lease,
+            // What it was added to may last longer.
+            _ => acquiring.lease.max(self.0.config.request_retention),
+        };
+        self.send(&withdraw, unanswered.chain(unknown), at_most);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Giving back on a quorum: sent to all, decided by a majority, and brought to its end on the
 //! others in the background.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     answers::{Answers, answered, common_refusal, reached},
@@ -37,28 +37,27 @@ impl Quorum {
             Released::NotOwner(_) => 0,
         };
         let retention = self.0.config.request_retention;
-        let (what, at_most) = match (id, serial) {
+        let lower = OwnAttempt::from(&Attempt::to_lower(serial, left));
+        let lower = Repair::new(hold, Action::Undo(lower));
+        let (what, at_most) = if serial.is_some() && (id.is_none() || left == 0) {
             // What is not renewed there has ended there by then. A repeat of the last release finds
             // nothing, so it needs no record.
-            (_, Some(serial)) if id.is_none() || left == 0 => {
-                let lower = Attempt::to_lower(serial, left);
-                (Action::Undo(OwnAttempt::from(&lower)), lease.max(retention))
-            }
+            (Arc::clone(&lower), lease.max(retention))
+        } else {
             // Without its record a repeat would be another release.
-            _ => {
-                let id = id.unwrap_or_default().to_owned();
-                (Action::Release { serial, lease, id }, retention)
-            }
+            let id = id.unwrap_or_default().to_owned();
+            let again = Action::Release { serial, lease, id };
+            (Repair::new(hold, again), retention)
         };
-        let is_over = serial.is_some() && left == 0;
-        let to_repair = |answer: &Result<Released, CallError>| match answer {
-            // It missed an earlier release, and nobody renews or releases what is left there.
-            Ok(Released::Done { held, .. }) => is_over && *held > 0,
-            Ok(Released::NotOwner(_)) => false,
-            Err(error) => error.is_transient(),
+        let those = |are: fn(&Result<Released, CallError>) -> bool| {
+            let answers = answers.iter().enumerate();
+            answers.filter_map(move |(which, answer)| are(answer).then_some(which))
         };
-        let whom = (0..answers.len()).filter(|which| to_repair(&answers[*which]));
-        self.send(&Repair::new(hold, what), whom, at_most);
+        self.send(&what, those(is_lost), at_most);
+        if left == 0 {
+            // It missed earlier releases, and nobody renews or releases what is left there.
+            self.send(&lower, those(has_holds), at_most);
+        }
         Ok(released)
     }
 
@@ -146,6 +145,14 @@ impl Quorum {
             CallError::OutcomeUnknown(why)
         }
     }
+}
+
+fn is_lost(answer: &Result<Released, CallError>) -> bool {
+    answer.as_ref().is_err_and(CallError::is_transient)
+}
+
+fn has_holds(answer: &Result<Released, CallError>) -> bool {
+    matches!(answer, Ok(Released::Done { held: 1.., .. }))
 }
 
 /// What a release came to; none if too few answered.

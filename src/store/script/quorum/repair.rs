@@ -66,9 +66,10 @@ impl Repair {
     fn takes_newer(&self) -> bool {
         match &self.action {
             Action::Withdraw(_) | Action::Raise { .. } => false,
-            // Without a record it lowers the holds. A grant that had none left is over.
+            // Without a record it lowers the holds. A known grant that had none left is over.
             Action::Undo(attempt) => {
-                attempt.request_id.is_none() && attempt.known_holds.is_some_and(|left| left > 0)
+                let is_over = attempt.serial.is_some() && attempt.known_holds == Some(0);
+                attempt.request_id.is_none() && !is_over
             }
             Action::Release { .. } => true,
         }

@@ -124,7 +124,7 @@ impl Scripts {
     ) -> Result<bool, CallError> {
         let lower = Attempt {
             lease,
-            ..Attempt::to_lower(serial, holds)
+            ..Attempt::to_lower(Some(serial), holds)
         };
         self.undo(hold, &lower).await
     }
