@@ -1,19 +1,8 @@
 //! Waits that end while the store is away.
 
-use lockkeeper_api::pb::{
-    self, NotGrantedReason, session_request::Request, session_response::Response,
-};
-use lockkeeper_store::host::HostError;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-use tonic::Code;
+use lockkeeper_api::pb::NotGrantedReason;
 
-use crate::support::{
-    Faults, World,
-    client::{Client, Session, acquire_request, expect_status},
-    counters::{Latch, Semaphore},
-    expect, secs,
-};
+use crate::support::prelude::*;
 
 /// A wait of each kind, in one session.
 fn waits() -> [Request; 4] {
@@ -74,8 +63,7 @@ async fn a_deadline_that_passes_meanwhile_is_no_answer_of_the_store() {
     session.answer(op).await;
     latch.expect_waiting(1).await;
     faults.set_unavailable(true);
-    let ended = latch.next().await.unwrap_err();
-    expect_status(&ended, Code::Unavailable, "STORE_UNAVAILABLE");
+    expect_refused(latch.next().await, Code::Unavailable, "STORE_UNAVAILABLE");
     assert_eq!(session.expect_failed(op).await, "STORE_UNAVAILABLE");
     faults.set_unavailable(false);
     // One that was away and is back has answered.
@@ -120,12 +108,9 @@ async fn an_observer_waits_for_a_store_that_was_there_and_not_for_one_that_never
     assert!(refused.unwrap().is_err());
     let session = client.open().await;
     let mut elections = pb::election_service_client::ElectionServiceClient::new(client.channel());
-    let campaign = pb::CampaignRequest {
-        name: "election".to_owned(),
-        session_id: session.id(),
-        value: "here".to_owned(),
-        ..pb::CampaignRequest::default()
-    };
+    let campaign = pb::CampaignRequest::named("election")
+        .of_session(session.id())
+        .value("here");
     let mut events = elections.campaign(campaign).await.unwrap().into_inner();
     events.message().await.unwrap().expect("elected");
     let blind = tokio::time::timeout(secs(5), observer.next()).await;

@@ -1,16 +1,9 @@
 //! Bad input gets an error that names the field, and changes nothing.
 
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
 use prost_types::Duration;
-use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::support::{
-    World,
-    client::{acquire_request, expect_status, try_request},
-    reason, secs,
-};
+use crate::support::prelude::*;
 
 fn expect_field(status: &Status, field: &str) {
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
@@ -93,12 +86,7 @@ async fn a_key_of_another_kind_is_told_and_left_alone() {
     world.redis(&["HSET", "table", "x", "not a count"]);
     world.redis(&["RPUSH", "redisson_lock_token:{counter}", "x"]);
     for name in ["string", "list", "rwlock", "table", "counter"] {
-        let described = client
-            .api
-            .describe(pb::DescribeRequest {
-                name: name.to_owned(),
-            })
-            .await;
+        let described = client.api.describe(pb::DescribeRequest::named(name)).await;
         let tried = client.try_acquire(name, "x", secs(1)).await.unwrap_err();
         // A read/write lock can be described, but not be held in another mode.
         assert_eq!(described.is_ok(), name == "rwlock", "{name}");
@@ -112,7 +100,7 @@ async fn a_key_of_another_kind_is_told_and_left_alone() {
     }
     for name in ["string", "list", "rwlock", "table"] {
         assert_eq!(
-            reason(&client.release(name, "x").await.unwrap_err()),
+            refusal(client.release(name, "x").await),
             "WRONG_KIND",
             "{name}"
         );

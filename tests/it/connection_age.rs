@@ -1,21 +1,11 @@
 //! A connection that reaches its age sends its client to a new one, and nothing is lost.
 
-use lockkeeper_api::pb::{self, session_response::Response};
-use tonic::Code;
-
-use crate::support::{
-    Options, World,
-    client::{acquire_request, expect_status},
-    reason, secs,
-};
+use crate::support::prelude::*;
 
 const AGE: std::time::Duration = secs(60);
 
 fn world() -> World {
-    World::with(&Options {
-        connection_age_max: Some(AGE),
-        ..Options::default()
-    })
+    World::with(&Options::with(|it| it.connection_age_max = Some(AGE)))
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,8 +17,7 @@ async fn a_session_of_an_old_connection_goes_on_with_another() {
     let grant = session.acquire("a").await;
     assert!(matches!(session.notice().await, Response::GoingAway(_)));
     assert!(begun.elapsed() > AGE && begun.elapsed() < AGE + secs(6));
-    let ended = session.read_to_end().await.unwrap_err();
-    assert_eq!(reason(&ended), "CONNECTION_AGE_MAX");
+    assert_eq!(refusal(session.read_to_end().await), "CONNECTION_AGE_MAX");
     let mut next = world.client(0).await;
     let resumed = next.resume(&session.opened, vec![grant.clone()]).await;
     let mut resumed = resumed.unwrap();
@@ -43,8 +32,7 @@ async fn a_wait_of_an_old_connection_ends_and_leaves_nothing() {
     let mut holder = world.client(0).await;
     holder.try_acquire("a", "x", secs(3600)).await.unwrap();
     let mut waiting = client.waits(acquire_request("a", "w")).await;
-    let ended = waiting.end().await.unwrap_err();
-    expect_status(&ended, Code::Unavailable, "CONNECTION_AGE_MAX");
+    expect_refused(waiting.end().await, Code::Unavailable, "CONNECTION_AGE_MAX");
     world.until_waiting(0, 0).await;
 }
 
@@ -52,10 +40,7 @@ async fn a_wait_of_an_old_connection_ends_and_leaves_nothing() {
 async fn a_session_whose_grants_would_be_released_keeps_its_connection() {
     let world = world();
     let mut client = world.client_until(0, AGE).await;
-    let open = pb::OpenSession {
-        on_disconnect: pb::OnDisconnect::Release.into(),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().upon_disconnect(pb::OnDisconnect::Release);
     let mut session = client.open_with(open).await.unwrap();
     session.acquire("a").await;
     tokio::time::sleep(AGE * 2).await;

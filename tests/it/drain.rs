@@ -1,22 +1,12 @@
 //! A coordinator that stops lets nobody down.
 
-use lockkeeper_api::pb::{self, session_response::Response};
-use lockkeeper_store::host::Value;
-
-use crate::support::{
-    World,
-    client::{acquire_request, expect_status},
-    eventually, reason, secs,
-};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_away() {
     let world = World::of(2);
     let mut client = world.client(0).await;
-    let open = pb::OpenSession {
-        on_disconnect: pb::OnDisconnect::Release.into(),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().upon_disconnect(pb::OnDisconnect::Release);
     let mut hasty = client.open_with(open).await.unwrap();
     hasty.acquire("b").await;
     let mut session = client.open().await;
@@ -32,10 +22,7 @@ async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_aw
         "one more full lease"
     );
     assert!(matches!(session.notice().await, Response::GoingAway(_)));
-    assert_eq!(
-        reason(&session.read_to_end().await.unwrap_err()),
-        "DRAINING"
-    );
+    assert_eq!(refusal(session.read_to_end().await), "DRAINING");
     hasty.read_to_end().await.unwrap_err();
     assert_eq!(
         world.redis(&["EXISTS", "b"]),
@@ -43,7 +30,7 @@ async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_aw
         "not even those are released"
     );
     assert_eq!(
-        reason(&client.try_acquire("b", "x", secs(1)).await.unwrap_err()),
+        refusal(client.try_acquire("b", "x", secs(1)).await),
         "DRAINING"
     );
     assert_eq!(

@@ -1,19 +1,13 @@
 //! Elections: one leader at a time, and observers of any coordinator see every term in order.
 
 use lockkeeper_api::pb::{
-    self, campaign_response::Event, election_service_client::ElectionServiceClient,
-    observe_response::Event as Seen, session_request::Request, session_response::Response,
+    campaign_response::Event, election_service_client::ElectionServiceClient,
+    observe_response::Event as Seen,
 };
-use lockkeeper_store::{host::Value, script::keys};
 use lockkeeper_testkit::client::Caller;
-use tokio::time::Instant;
-use tonic::{Code, Status, Streaming};
+use tonic::Streaming;
 
-use crate::support::{
-    World,
-    client::{Client, Session, expect_status, proto},
-    expect, millis, reason, secs,
-};
+use crate::support::prelude::*;
 
 const NAME: &str = "workers";
 
@@ -31,12 +25,9 @@ impl Election {
         session: &Session,
         value: &str,
     ) -> Result<Streaming<pb::CampaignResponse>, Status> {
-        let request = pb::CampaignRequest {
-            name: NAME.to_owned(),
-            session_id: session.id(),
-            value: value.to_owned(),
-            ..Default::default()
-        };
+        let request = pb::CampaignRequest::named(NAME)
+            .of_session(session.id())
+            .value(value);
         Ok(self.0.campaign(request).await?.into_inner())
     }
 
@@ -58,17 +49,13 @@ impl Election {
     }
 
     async fn resign(&mut self, session: &Session) -> Result<pb::ResignResponse, Status> {
-        let request = pb::ResignRequest {
-            name: NAME.to_owned(),
-            session_id: session.id(),
-            ..Default::default()
-        };
+        let request = pb::ResignRequest::named(NAME).of_session(session.id());
         Ok(self.0.resign(request).await?.into_inner())
     }
 
     async fn leader(&mut self) -> pb::LeaderResponse {
         let name = NAME.to_owned();
-        let leader = self.0.leader(pb::LeaderRequest { name }).await;
+        let leader = self.0.leader(pb::LeaderRequest::named(name)).await;
         leader.unwrap().into_inner()
     }
 
@@ -124,10 +111,7 @@ async fn expect_waiting(events: &mut Streaming<pb::CampaignResponse>) {
 async fn the_next_candidate_leads_when_the_leader_resigns_or_is_gone() {
     let world = World::of(2);
     let mut clients = [world.client(0).await, world.client(1).await];
-    let named = pb::OpenSession {
-        client_name: "app-1".to_owned(),
-        ..Default::default()
-    };
+    let named = pb::OpenSession::default().called("app-1");
     let first = clients[0].open_with(named).await.unwrap();
     let second = clients[1].open().await;
     let [mut here, mut there] = [Election::of(&clients[0]), Election::of(&clients[1])];
@@ -181,7 +165,7 @@ async fn only_the_leader_proclaims_and_only_in_its_term() {
     expect_status(&refused, Code::FailedPrecondition, "NOT_OWNER");
     let term = election.lead(&leader, "one").await;
     let refused = election.proclaim(&other, term, "stolen").await;
-    expect_status(&refused.unwrap_err(), Code::FailedPrecondition, "NOT_OWNER");
+    expect_refused(refused, Code::FailedPrecondition, "NOT_OWNER");
     let revision = election.proclaim(&leader, term, "two").await.unwrap();
     let again = election.proclaim(&leader, term, "two").await.unwrap();
     assert_eq!(revision, again, "a repeat changes nothing");
@@ -195,8 +179,7 @@ async fn only_the_leader_proclaims_and_only_in_its_term() {
     assert_eq!((seen.term, seen.value.as_str()), (next, "three"));
     // To Redisson, and to other callers that acquire the lock, it is a held lock.
     assert_eq!(world.redis(&["TYPE", NAME]), Value::Bytes("hash".into()));
-    let tried = client.try_acquire(NAME, "x", secs(5)).await.unwrap();
-    assert!(!tried.acquired);
+    assert!(!client.gets_for(NAME, "x", secs(5)).await);
     // A session that ends takes its leadership along.
     leader.close().await.unwrap();
     assert_eq!(election.leader().await.leader, None);
@@ -204,13 +187,9 @@ async fn only_the_leader_proclaims_and_only_in_its_term() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_no_candidate_or_no_value_is_refused() {
-    let (_world, mut client) = World::with_client().await;
-    let session = client.open().await;
+    let (_world, mut client, session) = World::with_session().await;
     let mut election = Election::of(&client);
-    let none = pb::CampaignRequest {
-        name: NAME.to_owned(),
-        ..Default::default()
-    };
+    let none = pb::CampaignRequest::named(NAME);
     let refused = election.0.campaign(none).await.unwrap_err();
     expect_status(&refused, Code::InvalidArgument, "INVALID_SESSION_ID");
     for value in ["x".repeat(1025), "two\nlines".to_owned()] {
@@ -219,14 +198,11 @@ async fn what_is_no_candidate_or_no_value_is_refused() {
     }
     let term = election.lead(&session, &"x".repeat(1024)).await;
     let refused = election.proclaim(&session, term, "\u{0}").await;
-    assert_eq!(reason(&refused.unwrap_err()), "INVALID_VALUE");
+    assert_eq!(refusal(refused), "INVALID_VALUE");
     let other = client.open().await;
-    let timed = pb::CampaignRequest {
-        name: NAME.to_owned(),
-        session_id: other.id(),
-        wait_timeout: Some(proto(millis(500))),
-        ..Default::default()
-    };
+    let timed = pb::CampaignRequest::named(NAME)
+        .of_session(other.id())
+        .within(millis(500));
     let mut events = election.0.campaign(timed).await.unwrap().into_inner();
     expect_waiting(&mut events).await;
     let ended = events.message().await.unwrap().and_then(|it| it.event);
@@ -236,8 +212,7 @@ async fn what_is_no_candidate_or_no_value_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_elsewhere_sees_every_term_in_order_also_quick_ones() {
-    let world = World::of(2);
-    let (mut client, elsewhere) = (world.client(0).await, world.client(1).await);
+    let (world, mut client, elsewhere) = World::two_with_clients().await;
     let session = client.open().await;
     let (mut here, mut there) = (Election::of(&client), Election::of(&elsewhere));
     let mut observer = there.observe().await;
@@ -293,8 +268,7 @@ async fn an_observer_elsewhere_sees_every_term_in_order_also_quick_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_lease_is_noticed_and_a_drain_ends_the_stream() {
-    let world = World::of(2);
-    let (mut client, elsewhere) = (world.client(0).await, world.client(1).await);
+    let (world, mut client, elsewhere) = World::two_with_clients().await;
     let session = client.open().await;
     let (mut here, mut there) = (Election::of(&client), Election::of(&elsewhere));
     let term = here.lead(&session, "x").await;
@@ -306,21 +280,15 @@ async fn the_end_of_a_lease_is_noticed_and_a_drain_ends_the_stream() {
     observer.expect_no_leader().await;
     assert!(begun.elapsed() < millis(1300), "a poll interval");
     world.coordinator(1).drain(secs(1)).await;
-    let drained = observer.0.message().await.unwrap_err();
-    assert_eq!(reason(&drained), "DRAINING");
+    assert_eq!(refusal(observer.0.message().await), "DRAINING");
     let mut goes_on = here.observe_after(revision).await;
     goes_on.expect_no_leader().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn elections_on_a_sessions_stream() {
-    let (world, mut client) = World::with_client().await;
-    let mut session = client.open().await;
-    let campaign = pb::CampaignRequest {
-        name: NAME.to_owned(),
-        value: "one".to_owned(),
-        ..Default::default()
-    };
+    let (world, _client, mut session) = World::with_session().await;
+    let campaign = pb::CampaignRequest::named(NAME).value("one");
     let op_id = session.send(Request::Campaign(campaign));
     let elected = expect!(session.end(op_id).await, Response::Elected);
     let grant = elected.grant.unwrap();
@@ -339,14 +307,11 @@ async fn elections_on_a_sessions_stream() {
         Response::Proclaimed(pb::ProclaimResponse { revision })
     );
     let name = NAME.to_owned();
-    let op_id = session.send(Request::Leader(pb::LeaderRequest { name }));
+    let op_id = session.send(Request::Leader(pb::LeaderRequest::named(name)));
     let seen = expect!(session.end(op_id).await, Response::LeaderSeen);
     assert_eq!(seen.leader.unwrap().value, "two");
     let name = NAME.to_owned();
-    let resign = pb::ResignRequest {
-        name,
-        ..Default::default()
-    };
+    let resign = pb::ResignRequest::named(name);
     let op_id = session.send(Request::Resign(resign));
     let resigned = session.end(op_id).await;
     assert!(matches!(resigned, Response::Resigned(it) if it.resigned));

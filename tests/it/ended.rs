@@ -3,11 +3,7 @@
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::task::JoinHandle;
 
-use crate::support::{
-    Faults, World,
-    client::{acquire_request, try_request},
-    eventually, millis, secs,
-};
+use crate::support::prelude::*;
 
 const SESSIONS: usize = 20;
 const GRANTS: usize = 10;

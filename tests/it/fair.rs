@@ -1,20 +1,8 @@
 //! Fair locks: granted in the order of asking, by a queue in the store; a dead waiter holds the
 //! others up for seconds, a crowd does not.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{self, LockMode};
-use lockkeeper_store::{host::Value, script::keys};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
-use crate::support::{
-    Options, World,
-    client::{Call, Client, try_request},
-    eventually, expect, millis,
-    modes::wait,
-    secs,
-};
+use crate::support::prelude::*;
+use crate::support::{client::Call, modes::wait};
 
 const QUEUE: &str = "redisson_lock_queue:{a}";
 const DEADLINES: &str = "redisson_lock_timeout:{a}";
@@ -87,10 +75,7 @@ fn fair_try(owner: &str) -> pb::TryAcquireRequest {
 #[tokio::test(start_paused = true)]
 async fn mission_17_a_crowd_is_not_woken_the_next_one_is() {
     const CROWD: usize = 100;
-    let (faults, world) = World::faulty_with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let (faults, world) = World::faulty_with(&Options::with(|it| it.coordinators = 2));
     let mut clients = [world.client(0).await, world.client(1).await];
     hold(&mut clients[0], "holder", LockMode::Fair).await;
     let mut calls = Vec::new();

@@ -1,17 +1,9 @@
 //! What a hand-over costs, however many wait: one call, or a release and an attempt.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{self, LockMode};
-use lockkeeper_testkit::prelude::*;
-use tonic::Code;
-
+use crate::support::prelude::*;
 use crate::support::{
-    Faults, Options, World,
-    client::{Call, Client, acquire_request, try_request},
-    millis,
+    client::Call,
     modes::{release, wait},
-    secs,
 };
 
 const WAITERS: usize = 100;
@@ -40,14 +32,8 @@ fn made(faults: &Faults, scripts: [&'static str; 3]) -> impl Fn() -> [usize; 3] 
 fn asking(number: usize, request: pb::AcquireRequest) -> pb::AcquireRequest {
     match number % 3 {
         0 => request,
-        1 => pb::AcquireRequest {
-            owner: format!("owner-{number}"),
-            ..request
-        },
-        _ => pb::AcquireRequest {
-            request_id: format!("request-{number}"),
-            ..request
-        },
+        1 => request.by(format!("owner-{number}")),
+        _ => request.with_id(format!("request-{number}")),
     }
 }
 
@@ -208,10 +194,7 @@ async fn a_fair_lock_is_handed_on_in_one_call_however_many_wait_and_however_long
 
 #[tokio::test(start_paused = true)]
 async fn a_fair_lock_whose_next_owner_waits_elsewhere_is_released_and_seldom_offered() {
-    let (faults, world) = World::faulty_with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let (faults, world) = World::faulty_with(&Options::with(|it| it.coordinators = 2));
     let (mut client, mut elsewhere) = (world.client(0).await, world.client(1).await);
     let mut calls = line_up_fairly(&world, &mut [&mut client, &mut elsewhere]).await;
     let made = made(&faults, FAIR);

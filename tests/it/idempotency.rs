@@ -1,15 +1,6 @@
 //! A repeat with the same request id gets the first answer and changes nothing.
 
-use lockkeeper_api::pb;
-use lockkeeper_store::host::Value;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
-use crate::support::{
-    World,
-    client::{acquire_request, expect_status, proto, try_request},
-    reason, secs,
-};
+use crate::support::prelude::*;
 
 fn with_id(name: &str, owner: &str, id: &str) -> pb::TryAcquireRequest {
     try_request(name, owner).with_id(id)
@@ -21,8 +12,7 @@ fn release(name: &str, owner: &str, id: &str) -> pb::ReleaseRequest {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
-    let world = World::of(2);
-    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let (_world, mut near, mut far) = World::two_with_clients().await;
     let first = near.take(with_id("a", "", "r1")).await;
     let again = far.take(with_id("a", "", "r1")).await;
     assert_eq!(

@@ -1,20 +1,9 @@
 //! Latches: all that wait are told when the count is down.
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{
-    self, await_latch_response::Event, session_request::Request, session_response::Response,
-};
-use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-use tonic::Code;
+use lockkeeper_api::pb::await_latch_response::Event;
 
-use crate::support::{
-    World,
-    client::{expect_status, proto},
-    counters::{Latch, LatchCall, Semaphore},
-    expect, millis, reason, secs,
-};
+use crate::support::counters::LatchCall;
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn all_that_wait_are_told_when_a_latch_opens() {
@@ -55,8 +44,7 @@ async fn all_that_wait_are_told_when_a_latch_opens() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_latch_is_bounded_and_leaves_nothing() {
-    let world = World::new();
-    let client = world.client(0).await;
+    let (world, client) = World::with_client().await;
     let mut latch = Latch::new(&client, "l");
     latch.set(1).await;
     let begun = Instant::now();
@@ -125,8 +113,7 @@ async fn a_count_that_others_lower_is_seen_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn counting_down_is_repeated_safely_and_never_below_zero() {
-    let world = World::new();
-    let client = world.client(0).await;
+    let (_world, client) = World::with_client().await;
     let mut latch = Latch::new(&client, "l");
     let below = latch.count_down(1).await.unwrap_err();
     expect_status(&below, Code::FailedPrecondition, "COUNT_EXCEEDED");
@@ -134,26 +121,18 @@ async fn counting_down_is_repeated_safely_and_never_below_zero() {
     for _ in 0..3 {
         assert_eq!(latch.count_down_as(2, "r1").await.unwrap(), 1);
     }
-    assert_eq!(
-        reason(&latch.count_down(2).await.unwrap_err()),
-        "COUNT_EXCEEDED"
-    );
+    assert_eq!(refusal(latch.count_down(2).await), "COUNT_EXCEEDED");
     assert_eq!(latch.describe().await.count, 1);
-    assert_eq!(
-        reason(&latch.count_down(0).await.unwrap_err()),
-        "INVALID_BY"
-    );
+    assert_eq!(refusal(latch.count_down(0).await), "INVALID_BY");
     let none = pb::SetCountRequest::named("m");
-    let none = latch.api.set_count(none).await.unwrap_err();
-    assert_eq!(reason(&none), "INVALID_COUNT");
+    assert_eq!(refusal(latch.api.set_count(none).await), "INVALID_COUNT");
     let short = pb::SetCountRequest {
         name: "m".to_owned(),
         count: 1,
         ttl: Some(proto(millis(1))),
         ..Default::default()
     };
-    let short = latch.api.set_count(short).await.unwrap_err();
-    assert_eq!(reason(&short), "INVALID_TTL");
+    assert_eq!(refusal(latch.api.set_count(short).await), "INVALID_TTL");
     // One name, two kinds.
     let permits = pb::SetPermitsRequest {
         name: "l".to_owned(),
@@ -165,8 +144,7 @@ async fn counting_down_is_repeated_safely_and_never_below_zero() {
     assert_eq!(reason(&wrong), "WRONG_KIND");
     semaphore.set(1).await;
     let mut wrong = Latch::new(&client, "s");
-    let wrong = wrong.count_down(1).await.unwrap_err();
-    assert_eq!(reason(&wrong), "WRONG_KIND");
+    assert_eq!(refusal(wrong.count_down(1).await), "WRONG_KIND");
 }
 
 #[tokio::test(start_paused = true)]

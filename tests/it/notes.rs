@@ -1,16 +1,10 @@
 //! Notes: what an owner says of its hold is shown to others for as long as it holds the lock.
 
-use lockkeeper_api::pb::{self, LockMode, acquire_response, session_request::Request};
-use lockkeeper_store::{host::Value, script::keys};
+use lockkeeper_api::pb::acquire_response;
 use lockkeeper_testkit::modes::release;
-use lockkeeper_testkit::prelude::*;
-use tonic::Code;
 
-use crate::support::{
-    World,
-    client::{Call, Client, Session, acquire_request, expect_status, try_request},
-    eventually, expect, secs,
-};
+use crate::support::client::Call;
+use crate::support::prelude::*;
 
 fn note(reason: &str) -> pb::Note {
     let labels = [("team".to_owned(), "web".to_owned())];
@@ -53,8 +47,7 @@ async fn told(call: &mut Call, reason: Option<&str>) {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_is_refused_waits_or_looks_reads_the_holders_note() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (world, mut client, mut other) = World::two_with_clients().await;
     let modes = [
         LockMode::Exclusive,
         LockMode::Fair,
@@ -100,11 +93,9 @@ async fn several_locks_have_it_and_a_refusal_of_several_shows_it() {
             name: name.to_owned(),
             ..Default::default()
         });
-        let request = pb::TryAcquireAllRequest {
-            locks: locks.to_vec(),
-            owner: "x".to_owned(),
-            ..Default::default()
-        };
+        let request = pb::TryAcquireAllRequest::default()
+            .of_locks(locks.to_vec())
+            .by("x");
         let request = request.noted(note("merge"));
         let taken = client.api.try_acquire_all(request.clone()).await.unwrap();
         assert!(taken.into_inner().acquired);
@@ -172,8 +163,7 @@ async fn a_hand_over_leaves_the_next_holder_its_own_note_or_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_of_a_fair_lock_reads_the_note_of_each_next_holder_wherever_it_is() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (world, mut client, mut other) = World::two_with_clients().await;
     let fair = |owner, reason| acquire("a", owner, reason).in_mode(LockMode::Fair);
     client.granted(fair("first", "one")).await;
     let mut second = client.waits(fair("second", "two")).await;
@@ -187,8 +177,7 @@ async fn a_waiter_of_a_fair_lock_reads_the_note_of_each_next_holder_wherever_it_
 
 #[tokio::test(start_paused = true)]
 async fn a_resumed_session_keeps_it_on_another_coordinator() {
-    let world = World::of(2);
-    let (mut client, mut elsewhere) = (world.client(0).await, world.client(1).await);
+    let (world, mut client, mut elsewhere) = World::two_with_clients().await;
     let mut session = client.open().await;
     let mut grants = Vec::new();
     for (name, mode) in [

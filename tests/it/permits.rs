@@ -1,18 +1,15 @@
 //! Semaphores: leased permits with owners, waiting for them, and what becomes of those of clients
 //! that crash.
 
-use futures::future::join_all;
-use lockkeeper_api::pb;
-use lockkeeper_store::{host::Value, script::keys};
-use tokio::time::Instant;
-use tonic::Code;
+use crate::support::prelude::*;
 
-use crate::support::{
-    World,
-    client::{expect_status, proto, std_duration},
-    counters::Semaphore,
-    eventually, expect, millis, reason, secs,
-};
+/// A semaphore that has so many permits.
+async fn pool(total: u32) -> (World, Semaphore) {
+    let (world, client) = World::with_client().await;
+    let mut permits = Semaphore::new(&client, "s");
+    permits.set(total).await;
+    (world, permits)
+}
 
 #[tokio::test(start_paused = true)]
 async fn permits_are_taken_given_back_and_shown() {
@@ -65,9 +62,7 @@ async fn a_waiter_is_woken_by_the_release() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crashed_holders_permits_go_to_the_waiter_when_their_lease_ends() {
-    let world = World::new();
-    let mut permits = Semaphore::new(&world.client(0).await, "s");
-    permits.set(2).await;
+    let (_world, mut permits) = pool(2).await;
     permits.take("crashes", 1, millis(1500)).await;
     permits.take("lives", 1, secs(60)).await;
     let begun = Instant::now();
@@ -82,9 +77,7 @@ async fn a_crashed_holders_permits_go_to_the_waiter_when_their_lease_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn one_release_serves_as_many_as_it_can_in_the_order_they_came() {
-    let world = World::new();
-    let mut permits = Semaphore::new(&world.client(0).await, "s");
-    permits.set(4).await;
+    let (_world, mut permits) = pool(4).await;
     let held = permits.take("x", 4, secs(600)).await;
     let mut calls = Vec::new();
     // The large request is not passed over by the small ones behind it.
@@ -131,9 +124,7 @@ async fn never_more_are_held_than_there_are() {
 
 #[tokio::test(start_paused = true)]
 async fn the_size_can_change_while_some_wait() {
-    let world = World::new();
-    let mut permits = Semaphore::new(&world.client(0).await, "s");
-    permits.set(1).await;
+    let (_world, mut permits) = pool(1).await;
     let first = permits.take("x", 1, secs(600)).await;
     let request = permits.request("y", 1);
     let mut y = permits.waits(request).await;
@@ -146,21 +137,20 @@ async fn the_size_can_change_while_some_wait() {
     let changed_at = Instant::now();
     let set = permits.set(1).await;
     assert_eq!((set.created, set.total, set.available), (false, 1, -1));
-    let refused = z.end().await.unwrap_err();
-    assert_eq!(reason(&refused), "PERMITS_EXCEEDED");
+    assert_eq!(refusal(z.end().await), "PERMITS_EXCEEDED");
     assert!(changed_at.elapsed() < millis(50), "smaller: told");
     permits.release("x", &first.permit_ids).await.unwrap();
-    let tried = permits.try_acquire("x", 1, secs(60)).await.unwrap();
-    assert!(!tried.acquired, "one of one is still taken");
+    assert!(
+        !permits.gets_for("x", 1, secs(60)).await,
+        "one of one is still taken"
+    );
     permits.release("y", &second.permit_ids).await.unwrap();
     permits.take("x", 1, secs(60)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_their_owner_releases_and_renews_permits() {
-    let world = World::new();
-    let mut permits = Semaphore::new(&world.client(0).await, "s");
-    permits.set(3).await;
+    let (_world, mut permits) = pool(3).await;
     let x = permits.take("x", 2, secs(10)).await.permit_ids;
     let y = permits.take("y", 1, secs(10)).await.permit_ids;
     let both = [x.clone(), y.clone()].concat();
@@ -168,23 +158,20 @@ async fn only_their_owner_releases_and_renews_permits() {
         let refused = permits.release(owner, ids).await.unwrap_err();
         expect_status(&refused, Code::FailedPrecondition, "NOT_OWNER");
     }
-    let refused = permits.renew("y", &x, secs(60)).await.unwrap_err();
-    assert_eq!(reason(&refused), "NOT_OWNER");
+    assert_eq!(refusal(permits.renew("y", &x, secs(60)).await), "NOT_OWNER");
     let unnamed = permits.renew("x", &[], secs(60)).await.unwrap_err();
     assert_eq!(reason(&unnamed), "INVALID_PERMIT_IDS");
     let renewed = permits.renew("x", &x, secs(60)).await.unwrap();
     assert_eq!(std_duration(renewed[0].lease), secs(60));
     tokio::time::sleep(secs(11)).await;
     assert_eq!(permits.describe().await.available, 1, "y has let go");
-    let late = permits.renew("y", &y, secs(60)).await.unwrap_err();
-    assert_eq!(reason(&late), "NOT_OWNER");
+    assert_eq!(refusal(permits.renew("y", &y, secs(60)).await), "NOT_OWNER");
     assert_eq!(permits.release("x", &[]).await.unwrap().released, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn bad_input_is_refused_with_a_reason() {
-    let world = World::new();
-    let client = world.client(0).await;
+    let (_world, client) = World::with_client().await;
     let mut permits = Semaphore::new(&client, "s");
     let cases = |code, why: &'static str| (code, why);
     let absent = permits.try_acquire("x", 1, secs(60)).await.unwrap_err();
@@ -225,16 +212,12 @@ async fn bad_input_is_refused_with_a_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_bounded_and_leaves_nothing_behind() {
-    let world = World::new();
-    let client = world.client(0).await;
+    let (world, client) = World::with_client().await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(2).await;
     let held = permits.take("x", 1, secs(600)).await;
     let begun = Instant::now();
-    let request = pb::AcquirePermitsRequest {
-        wait_timeout: Some(proto(millis(700))),
-        ..permits.request("y", 2)
-    };
+    let request = permits.request("y", 2).within(millis(700));
     let mut hasty = permits.acquire(request).await.unwrap();
     assert_eq!(hasty.expect_timeout().await.available, 1);
     assert!(begun.elapsed() >= millis(700) && begun.elapsed() < millis(750));
@@ -249,17 +232,12 @@ async fn a_wait_is_bounded_and_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn no_permit_is_left_when_the_caller_goes_at_any_instant() {
-    let world = World::new();
-    let mut permits = Semaphore::new(&world.client(0).await, "s");
-    permits.set(2).await;
+    let (world, mut permits) = pool(2).await;
     for at in 80..120 {
         permits.take("x", 2, millis(100)).await;
         let waiter = world.client(0).await;
         let mut theirs = Semaphore::new(&waiter, "s");
-        let request = pb::AcquirePermitsRequest {
-            lease: Some(proto(secs(5))),
-            ..theirs.request("y", 2)
-        };
+        let request = theirs.request("y", 2).lasting(secs(5));
         let call = async { theirs.acquire(request).await.unwrap().end().await.unwrap() };
         let told = tokio::time::timeout(millis(at), call).await.is_ok();
         waiter.cut();
@@ -280,27 +258,18 @@ async fn no_permit_is_left_when_the_caller_goes_at_any_instant() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeat_with_the_same_request_id_changes_nothing() {
-    let world = World::new();
-    let mut permits = Semaphore::new(&world.client(0).await, "s");
-    permits.set(5).await;
-    let request = pb::AcquirePermitsRequest {
-        request_id: "r1".to_owned(),
-        lease: Some(proto(secs(60))),
-        ..permits.request("x", 2)
-    };
+    let (_world, mut permits) = pool(5).await;
+    let request = permits.request("x", 2).with_id("r1").lasting(secs(60));
     let first = permits.acquire(request.clone()).await.unwrap();
     let first = { first }.expect_granted().await;
     let again = permits.acquire(request.clone()).await.unwrap();
     let again = { again }.expect_granted().await;
     assert_eq!(first.permit_ids, again.permit_ids);
     assert_eq!(permits.describe().await.available, 3);
-    let release = pb::ReleasePermitsRequest {
-        name: "s".to_owned(),
-        owner: "x".to_owned(),
-        permit_ids: Vec::new(),
-        request_id: "r2".to_owned(),
-        ..Default::default()
-    };
+    let release = pb::ReleasePermitsRequest::named("s")
+        .by("x")
+        .ids(&[])
+        .with_id("r2");
     for _ in 0..2 {
         let released = permits.api.release_permits(release.clone()).await;
         assert_eq!(released.unwrap().into_inner().released, 2);
@@ -308,20 +277,13 @@ async fn a_repeat_with_the_same_request_id_changes_nothing() {
     }
     assert_eq!(permits.describe().await.available, 3, "only the first did");
     let over = permits.acquire(request).await.unwrap();
-    let over = { over }.end().await.unwrap_err();
-    assert_eq!(reason(&over), "NOT_OWNER");
+    assert_eq!(refusal({ over }.end().await), "NOT_OWNER");
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_key_but_the_counters_ends_by_itself() {
-    let world = World::new();
-    let mut permits = Semaphore::new(&world.client(0).await, "s");
-    permits.set(2).await;
-    let request = pb::AcquirePermitsRequest {
-        request_id: "r1".to_owned(),
-        lease: Some(proto(secs(5))),
-        ..permits.request("x", 1)
-    };
+    let (world, mut permits) = pool(2).await;
+    let request = permits.request("x", 1).with_id("r1").lasting(secs(5));
     let call = permits.acquire(request).await.unwrap();
     { call }.expect_granted().await;
     let ends = |key: &[u8]| {

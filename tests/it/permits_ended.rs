@@ -1,19 +1,9 @@
 //! How releases and renewals of permits end, in a session and without one.
 
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
-use lockkeeper_store::{host::Value, script::keys};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
-use crate::support::{
-    Faults, World,
-    client::{Client, Session, std_duration},
-    counters::Semaphore,
-    eventually, expect, millis, reason, secs,
-};
+use crate::support::prelude::*;
 
 /// A semaphore with this many permits, and a session.
-async fn pool(total: u32) -> (Faults, World, Client, Semaphore, Session) {
+pub(crate) async fn pool(total: u32) -> (Faults, World, Client, Semaphore, Session) {
     let (faults, world, mut client) = World::faulty_with_client().await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(total).await;
@@ -183,11 +173,10 @@ async fn an_undone_acquire_leaves_what_a_repeat_has_taken_over() {
     let (faults, _world, client, mut permits, session) = pool(5).await;
     let acquire = |client: &Client| {
         let permits = Semaphore::new(client, "s");
-        pb::AcquirePermitsRequest {
-            session_id: session.id(),
-            request_id: "once".to_owned(),
-            ..permits.request("", 2)
-        }
+        permits
+            .request("", 2)
+            .of_session(session.id())
+            .with_id("once")
     };
     faults.set_answer_delay(millis(500));
     let mut first = Semaphore::new(&client, "s");

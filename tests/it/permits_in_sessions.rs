@@ -1,16 +1,7 @@
 //! Permits that sessions hold: watched, lost, resumed, and given back at the end.
 
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
-use lockkeeper_store::{host::Value, script::keys};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
-use crate::support::{
-    Options, World,
-    client::{proto, std_duration},
-    counters::Semaphore,
-    eventually, expect, millis, secs,
-};
+use crate::permits_ended::pool;
+use crate::support::prelude::*;
 
 fn resume(opened: &pb::SessionOpened, permits: Vec<pb::PermitGrant>) -> Request {
     Request::Resume(pb::ResumeSession {
@@ -23,10 +14,7 @@ fn resume(opened: &pb::SessionOpened, permits: Vec<pb::PermitGrant>) -> Request 
 
 #[tokio::test(start_paused = true)]
 async fn the_watchdog_keeps_permits_as_long_as_the_session_lives() {
-    let (world, mut client) = World::with_client().await;
-    let mut permits = Semaphore::new(&client, "s");
-    permits.set(3).await;
-    let mut session = client.open().await;
+    let (_faults, world, _client, mut permits, mut session) = pool(3).await;
     let lock = session.acquire("lock").await;
     let grant = session.acquire_permits("s", 2).await;
     assert!(lock.watched && grant.watched);
@@ -42,14 +30,10 @@ async fn the_watchdog_keeps_permits_as_long_as_the_session_lives() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_with_a_lease_of_their_own_run_out_and_that_is_told() {
-    let (_world, mut client) = World::with_client().await;
-    let mut permits = Semaphore::new(&client, "s");
-    permits.set(1).await;
-    let mut session = client.open().await;
-    let op_id = session.send(Request::AcquirePermits(pb::AcquirePermitsRequest {
-        lease: Some(proto(secs(5))),
-        ..permits.request("", 1)
-    }));
+    let (_faults, _world, _client, permits, mut session) = pool(1).await;
+    let op_id = session.send(Request::AcquirePermits(
+        permits.request("", 1).lasting(secs(5)),
+    ));
     let grant = session.expect_permits(op_id).await;
     assert!(!grant.watched);
     let begun = Instant::now();
@@ -64,10 +48,7 @@ async fn permits_with_a_lease_of_their_own_run_out_and_that_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn some_of_a_grant_are_given_back_and_the_rest_stays_watched() {
-    let (world, mut client) = World::with_client().await;
-    let mut permits = Semaphore::new(&client, "s");
-    permits.set(4).await;
-    let mut session = client.open().await;
+    let (_faults, world, _client, mut permits, mut session) = pool(4).await;
     let grant = session.acquire_permits("s", 3).await;
     let other = session.acquire_permits("s", 1).await;
     // In whatever order they are sorted, the rest is another set of permits than before.
@@ -93,10 +74,7 @@ async fn some_of_a_grant_are_given_back_and_the_rest_stays_watched() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_crosses_a_release_of_some_permits_loses_nothing() {
-    let (faults, world) = World::faulty_with(&Options {
-        call_timeout: secs(5),
-        ..Options::default()
-    });
+    let (faults, world) = World::faulty_with(&Options::with(|it| it.call_timeout = secs(5)));
     let mut client = world.client(0).await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(3).await;
@@ -118,9 +96,7 @@ async fn a_renewal_that_crosses_a_release_of_some_permits_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_that_somebody_took_away_are_told_as_lost_at_the_next_renewal() {
-    let (world, mut client) = World::with_client().await;
-    Semaphore::new(&client, "s").set(2).await;
-    let mut session = client.open().await;
+    let (_faults, world, _client, _permits, mut session) = pool(2).await;
     let grant = session.acquire_permits("s", 2).await;
     let id = hex::decode(&grant.permit_ids[0]).unwrap();
     let leases = keys::permit_leases("s").to_bytes();
@@ -135,9 +111,7 @@ async fn permits_that_somebody_took_away_are_told_as_lost_at_the_next_renewal() 
 
 #[tokio::test(start_paused = true)]
 async fn permits_are_lost_by_the_clock_when_the_store_is_away() {
-    let (faults, _world, mut client) = World::faulty_with_client().await;
-    Semaphore::new(&client, "s").set(2).await;
-    let mut session = client.open().await;
+    let (faults, _world, _client, _permits, mut session) = pool(2).await;
     session.acquire_permits("s", 2).await;
     faults.set_unavailable(true);
     let begun = Instant::now();
@@ -239,10 +213,7 @@ async fn a_wait_on_the_stream_ends_with_a_cancel_or_with_the_session() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_whose_outcome_is_not_known_is_undone_exactly() {
-    let (faults, world) = World::faulty_with(&Options {
-        call_timeout: secs(1),
-        ..Options::default()
-    });
+    let (faults, world) = World::faulty_with(&Options::with(|it| it.call_timeout = secs(1)));
     let mut client = world.client(0).await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(5).await;
@@ -278,10 +249,7 @@ async fn permits_that_nobody_takes_are_given_back() {
     let session = client.open().await;
     faults.set_answer_delay(millis(500));
     let mut theirs = Semaphore::new(&client, "s");
-    let request = pb::AcquirePermitsRequest {
-        session_id: session.id(),
-        ..theirs.request("", 2)
-    };
+    let request = theirs.request("", 2).of_session(session.id());
     let call = tokio::time::timeout(millis(100), async {
         theirs.acquire(request).await.unwrap().end().await
     });

@@ -1,26 +1,15 @@
 //! A quorum of embedded stores under a paused clock: answers that come late or never, and what is
 //! left behind.
 
-use lockkeeper_api::pb::session_response::Response;
-use lockkeeper_store::{
-    host::{Value, embedded::EmbeddedStore},
-    script::keys,
-};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
+use lockkeeper_store::host::embedded::EmbeddedStore;
 
-use crate::support::{
-    Faults, FaultyHost, Options, World, client::try_request, eventually, expect, millis, reason,
-    secs,
-};
+use crate::support::FaultyHost;
+use crate::support::prelude::*;
 
 /// A coordinator on so many stores, and the faults of each.
 fn quorum(stores: usize) -> (World, Vec<Faults>) {
     let (faults, connect) = FaultyHost::connectors();
-    let options = Options {
-        stores,
-        ..Options::default()
-    };
+    let options = Options::with(|it| it.stores = stores);
     let world = World::on(&options, World::store(), connect);
     let faults = faults.lock().clone();
     (world, faults)
@@ -81,8 +70,7 @@ async fn what_a_store_does_late_is_undone() {
     .await;
     eventually("it is undone", || async { held(&world, "a") == 0 }).await;
     assert!(thawed.elapsed() < secs(3), "{:?}", thawed.elapsed());
-    let tried = client.try_acquire("a", "y", secs(5)).await.unwrap();
-    assert!(tried.acquired);
+    assert!(client.gets_for("a", "y", secs(5)).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,8 +125,7 @@ async fn a_waiter_is_woken_by_a_message_of_any_store() {
     let mut holder = client.open().await;
     holder.acquire("a").await;
     let mut waiter = client.open().await;
-    let op_id = waiter.send_acquire("a", "");
-    assert!(matches!(waiter.answer(op_id).await, Response::Waiting(_)));
+    let op_id = waiter.waits_for("a", "").await;
     tokio::time::sleep(millis(10)).await;
     for store in &world.stores {
         let before = faults[0].calls("lock_acquire");
@@ -170,8 +157,7 @@ async fn who_has_a_minority_gives_it_back_and_waits_without_haste() {
         away.set_unavailable(false);
     }
     let mut waiter = client.open().await;
-    let op_id = waiter.send_acquire("a", "");
-    assert!(matches!(waiter.answer(op_id).await, Response::Waiting(_)));
+    let op_id = waiter.waits_for("a", "").await;
     tokio::time::sleep(millis(100)).await;
     let before = faults[0].calls("lock_acquire");
     tokio::time::sleep(secs(10)).await;

@@ -5,19 +5,12 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    time::Duration,
 };
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
-use lockkeeper_store::host::Value;
-use lockkeeper_testkit::prelude::*;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use tokio::time::Instant;
 
-use crate::support::{
-    Faults, FaultyHost, Options, World, client::acquire_request, eventually, millis, secs,
-};
+use crate::support::FaultyHost;
+use crate::support::prelude::*;
 
 const STORES: usize = 5;
 const COORDINATORS: usize = 3;
@@ -176,11 +169,10 @@ async fn disturb(all: &[Faults], seed: u64) {
 
 async fn churn(seed: u64, modes: &[LockMode]) {
     let (faults, connect) = FaultyHost::connectors();
-    let options = Options {
-        coordinators: COORDINATORS,
-        stores: STORES,
-        ..Options::default()
-    };
+    let options = Options::with(|it| {
+        it.coordinators = COORDINATORS;
+        it.stores = STORES;
+    });
     let world = World::on(&options, World::store(), connect);
     let faults = faults.lock().clone();
     let witness = Witness::default();

@@ -1,17 +1,7 @@
 //! A Redisson reader's watchdog cuts the time to live of the whole lock to its own lease of 30 s,
 //! every 10 s, and may die after that. A longer read of ours is not cut with it.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{self};
-use lockkeeper_store::host::Value;
-use lockkeeper_testkit::prelude::*;
-
-use crate::support::{
-    World,
-    client::{acquire_request, proto},
-    expect, secs,
-};
+use crate::support::prelude::*;
 
 /// Takes a read lock with a lease that is far longer, of the session's or of its own, and has it
 /// cut; returns what is left of the lock soon after.

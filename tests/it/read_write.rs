@@ -1,12 +1,7 @@
 //! Read/write locks: many readers or one writer, each with a lease of its own.
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{self, LockMode, session_request::Request};
-use lockkeeper_store::{host::Value, script::keys};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
-use crate::support::{World, client::std_duration, expect, millis, modes::wait, reason, secs};
+use crate::support::modes::wait;
+use crate::support::prelude::*;
 
 const READ: LockMode = LockMode::Read;
 const WRITE: LockMode = LockMode::Write;
@@ -84,8 +79,7 @@ async fn mission_18_the_lock_lives_no_longer_than_the_longest_that_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in() {
-    let world = World::of(2);
-    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let (world, mut near, mut far) = World::two_with_clients().await;
     let mut session = near.open().await;
     let written = session.take_in("a", WRITE).await;
     let read = session.take_in("a", READ).await;
@@ -158,7 +152,7 @@ async fn who_only_reads_and_asks_to_write_is_refused_at_once() {
         .unwrap()
         .end()
         .await;
-    assert_eq!(reason(&refused.unwrap_err()), "SELF_DEADLOCK");
+    assert_eq!(refusal(refused), "SELF_DEADLOCK");
     // Nobody else is kept out by it.
     assert!(client.gets("a", "y", READ).await);
 }

@@ -1,13 +1,6 @@
 //! Taking, taking again, giving back.
 
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
-
-use crate::support::{
-    World,
-    client::{expect_status, std_duration, try_request},
-    millis, secs,
-};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn mission_3_and_8_only_the_holder_releases_and_others_are_told_why_not() {

@@ -1,19 +1,10 @@
 //! What replicas must know of: grants are undone, renewals do not count, releases do.
 
-use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
-use lockkeeper_store::host::{Replicas, Value};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-use tonic::Code;
+use lockkeeper_store::host::Replicas;
 use tonic_types::StatusExt as _;
 
-use crate::support::{
-    Faults, Options, World,
-    client::{Client, Session, acquire_request, std_duration, try_request},
-    counters::Semaphore,
-    eventually, expect, millis, reason, secs,
-    several::{specs, try_all},
-};
+use crate::support::prelude::*;
+use crate::support::several::{specs, try_all};
 
 const AT_LEAST_1: Replicas = Replicas {
     at_least: 1,
@@ -22,10 +13,7 @@ const AT_LEAST_1: Replicas = Replicas {
 
 /// A world in which so many replicas must know of everything, and none does until told otherwise.
 async fn world(policy: Option<Replicas>) -> (World, Faults, Client) {
-    let (faults, world) = World::faulty_with(&Options {
-        replica_acks: policy,
-        ..Options::default()
-    });
+    let (faults, world) = World::faulty_with(&Options::with(|it| it.replica_acks = policy));
     let client = world.client(0).await;
     (world, faults, client)
 }
@@ -75,12 +63,9 @@ async fn a_store_without_replicas_never_has_any() {
     world.expect_nothing_left(&["a"]).await;
     let mut semaphore = Semaphore::new(&client, "s");
     semaphore.set(1).await;
-    let wanting = pb::AcquirePermitsRequest {
-        min_replica_acks: 1,
-        ..semaphore.request("x", 1)
-    };
+    let wanting = semaphore.request("x", 1).acked_by(1);
     let mut call = semaphore.acquire(wanting).await.unwrap();
-    assert_eq!(reason(&call.end().await.unwrap_err()), "NOT_REPLICATED");
+    assert_eq!(refusal(call.end().await), "NOT_REPLICATED");
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +201,7 @@ async fn a_wait_ends_and_the_next_waiter_is_told_to_try() {
     let mut first = client.waits(wanting).await;
     let mut second = client.waits(acquire_request("a", "y")).await;
     client.release("a", "holder").await.unwrap();
-    assert_eq!(reason(&first.end().await.unwrap_err()), "NOT_REPLICATED");
+    assert_eq!(refusal(first.end().await), "NOT_REPLICATED");
     let told = Instant::now();
     second.expect_granted().await;
     assert!(
@@ -256,11 +241,11 @@ async fn permits_are_given_back() {
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     faults.set_replicas(1);
     let tried = semaphore.try_acquire("x", 3, secs(60)).await.unwrap();
-    assert_eq!(
-        tried.grant.unwrap().replica_acks,
-        1,
-        "all three were free again"
-    );
+    let grant = tried.grant.unwrap();
+    assert_eq!(grant.replica_acks, 1, "all three were free again");
+    faults.set_replicas(0);
+    let renewed = semaphore.renew("x", &grant.permit_ids, secs(60)).await;
+    assert_eq!(reason(&renewed.unwrap_err()), "NOT_REPLICATED");
 }
 
 async fn expect_at_risk(session: &mut Session) {

@@ -2,14 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockkeeper_api::pb::{self, session_response::Response};
-use tonic::Code;
-
-use crate::support::{
-    Options, World,
-    client::{Client, expect_status},
-    expect,
-};
+use crate::support::prelude::*;
 
 const DAY: u64 = 24 * 3600;
 
@@ -35,11 +28,10 @@ async fn is_refused(
 
 #[tokio::test(start_paused = true)]
 async fn an_old_token_is_good_only_for_a_session_that_lives() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        unix_seconds: || NOW.load(Ordering::Relaxed),
-        ..Options::default()
-    });
+    let world = World::with(&Options::with(|it| {
+        it.coordinators = 2;
+        it.unix_seconds = || NOW.load(Ordering::Relaxed);
+    }));
     let (mut here, mut there) = (world.client(0).await, world.client(1).await);
     let mut holder = here.open().await;
     let grant = holder.acquire("a").await;
@@ -57,8 +49,7 @@ async fn an_old_token_is_good_only_for_a_session_that_lives() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_lives_gets_new_tokens() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let mut session = client.open().await;
     let renewed = expect!(session.notice().await, Response::Opened);
     assert_eq!(renewed.session_id, session.opened.session_id);
@@ -71,8 +62,7 @@ async fn a_session_that_lives_gets_new_tokens() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_that_later_ones_have_replaced_is_refused() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     let first = client.open().await;
     let second = client.resume(&first.opened, Vec::new()).await.unwrap();
     // Its answer might have been lost.
@@ -104,10 +94,7 @@ async fn a_closed_session_comes_back_nowhere() {
 async fn a_secret_is_replaced_without_a_gap() {
     let mut world = World::new();
     let secrets = |of: &[&str]| of.iter().map(|it| it.as_bytes().to_vec()).collect();
-    let other = world.add_coordinator(&Options {
-        secret: "new",
-        ..Options::default()
-    });
+    let other = world.add_coordinator(&Options::with(|it| it.secret = "new"));
     let (mut old, mut new) = (world.client(0).await, world.client(other).await);
     let session = old.open().await;
     assert!(is_refused(&mut new, &session.opened, Vec::new()).await);

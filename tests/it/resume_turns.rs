@@ -1,13 +1,9 @@
 //! More sessions that are resumed at once than take their turn at once.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb;
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::task::JoinHandle;
-use tonic::Status;
 
-use crate::support::{Faults, World, client::Session, eventually, millis, reason, secs};
+use crate::support::prelude::*;
 
 /// How many sessions are resumed at the same time.
 const TURNS: usize = 256;

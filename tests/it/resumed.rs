@@ -1,9 +1,6 @@
 //! What a session keeps of what its client names when it comes back, and what it gives back.
 
-use lockkeeper_api::pb::{self, LockMode, session_response::Response};
-use lockkeeper_store::host::Value;
-
-use crate::support::{Options, World, eventually, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_a_resuming_client_does_not_name_is_free_at_once() {

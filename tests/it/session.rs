@@ -1,17 +1,8 @@
 //! Opening, closing, breaking, resuming.
 
-use lockkeeper_api::pb::{
-    self, LostReason, OnDisconnect, session_request::Request, session_response::Response,
-};
-use lockkeeper_store::host::Value;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
+use lockkeeper_api::pb::OnDisconnect;
 
-use crate::support::{
-    Options, World,
-    client::{acquire_request, expect_status, std_duration, try_request},
-    eventually, expect, millis, reason, secs,
-};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_clean_end_releases_at_once_and_ends_the_waits() {
@@ -56,6 +47,32 @@ async fn a_broken_stream_keeps_the_grants_until_the_lease_ends() {
     assert!(other.gets_for("a", "y", secs(1)).await);
 }
 
+/// `HAProxy` half-closes a stream before it cuts it off.
+#[tokio::test(start_paused = true)]
+async fn a_half_closed_stream_is_broken_if_the_client_would_send_close() {
+    let (world, mut other) = World::with_client().await;
+    let mut client = world.client(0).await;
+    let open = pb::OpenSession {
+        sends_close: true,
+        ..Default::default()
+    };
+    let mut session = client.open_with(open).await.unwrap();
+    for _ in ["opened", "resumed"] {
+        session.acquire("a").await;
+        let resume = pb::ResumeSession {
+            session_id: session.opened.session_id.clone(),
+            resume_token: session.opened.resume_token.clone(),
+            sends_close: true,
+            ..Default::default()
+        };
+        assert_eq!(refusal(session.half_close().await), "STREAM_HALF_CLOSED");
+        assert!(!other.gets_for("a", "y", secs(1)).await);
+        session = client.session(Request::Resume(resume)).await.unwrap();
+    }
+    session.close().await.unwrap();
+    assert!(other.gets_for("a", "y", secs(1)).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
     let (world, mut client, mut session) = World::with_session().await;
@@ -78,15 +95,12 @@ async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
 async fn on_disconnect_release_gives_everything_back_at_once() {
     let world = World::of(2);
     let mut client = world.client(0).await;
-    let open = pb::OpenSession {
-        on_disconnect: OnDisconnect::Release.into(),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().upon_disconnect(OnDisconnect::Release);
     let mut session = client.open_with(open).await.unwrap();
     session.acquire("a").await;
     let mut elsewhere = world.client(1).await;
     let refused = elsewhere.resume(&session.opened, Vec::new()).await;
-    assert_eq!(reason(&refused.err().unwrap()), "SESSION_NOT_FOUND");
+    assert_eq!(refusal(refused), "SESSION_NOT_FOUND");
     client.cut();
     let cut_at = Instant::now();
     world.until_answer(&["EXISTS", "a"], 0).await;
@@ -146,10 +160,7 @@ async fn a_resume_takes_over_from_a_stream_that_is_not_known_to_be_dead() {
     let mut old = first.open().await;
     let grant = old.acquire("a").await;
     let mut new = second.resume(&old.opened, vec![grant]).await.unwrap();
-    assert_eq!(
-        reason(&old.read_to_end().await.unwrap_err()),
-        "SESSION_SUPERSEDED"
-    );
+    assert_eq!(refusal(old.read_to_end().await), "SESSION_SUPERSEDED");
     drop(old);
     tokio::time::sleep(secs(100)).await;
     assert!(new.release("a").await.released);
@@ -169,10 +180,7 @@ async fn a_guess_is_no_session_and_a_forged_token_is_no_resume() {
     forged.resume_token[3] ^= 1;
     let refused = client.resume(&forged, Vec::new()).await.err().unwrap();
     assert_eq!(reason(&refused), "SESSION_NOT_FOUND");
-    let stranger = Options {
-        secret: "another secret altogether",
-        ..Options::default()
-    };
+    let stranger = Options::with(|it| it.secret = "another secret altogether");
     let node = world.add_coordinator(&stranger);
     let refused = world
         .client(node)
@@ -196,8 +204,7 @@ async fn calls_name_the_session_and_end_with_it() {
     assert!(grant.watched);
     let mut waiting = caller.waits(in_session("held")).await;
     session.close().await.unwrap();
-    let ended = waiting.end().await.unwrap_err();
-    assert_eq!(reason(&ended), "SESSION_NOT_FOUND");
+    assert_eq!(refusal(waiting.end().await), "SESSION_NOT_FOUND");
     let later = caller
         .acquire(in_session("a"))
         .await
@@ -221,7 +228,7 @@ async fn every_operation_is_also_a_frame() {
     let op = session.send(Request::Renew(pb::RenewRequest::named(name())));
     let renewed = expect!(session.end(op).await, Response::Renewed);
     assert_eq!(renewed.grant.unwrap().fencing_token, grant.fencing_token);
-    let op = session.send(Request::Describe(pb::DescribeRequest { name: name() }));
+    let op = session.send(Request::Describe(pb::DescribeRequest::named(name())));
     let seen = expect!(session.end(op).await, Response::Described);
     assert_eq!(seen.holders.len(), 1);
     let check = pb::CheckTokenRequest {
@@ -241,8 +248,7 @@ async fn a_cancelled_frame_ends_with_one_answer() {
     let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(600)).await.unwrap();
     let mut session = client.open().await;
-    let op = session.send_acquire("a", "");
-    assert!(matches!(session.answer(op).await, Response::Waiting(_)));
+    let op = session.waits_for("a", "").await;
     session.send_as(op, Request::Cancel(pb::CancelOperation {}));
     let ended = expect!(session.end(op).await, Response::NotGranted);
     assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled);
@@ -253,9 +259,7 @@ async fn a_cancelled_frame_ends_with_one_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_says_how_often_to_ping_and_to_renew_and_answers_pings() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (_world, _client, mut session) = World::with_session().await;
     for op in [0, 7] {
         session.send_as(op, Request::Ping(pb::Ping {}));
         assert!(matches!(session.end(op).await, Response::Pong(_)));
@@ -297,8 +301,7 @@ async fn a_client_that_sends_no_pings_any_more_is_taken_for_gone() {
         assert!(!other.gets_for("a", "y", secs(1)).await, "it sends them");
         tokio::time::sleep(secs(3 * 30)).await;
         assert!(other.gets_for("a", "y", secs(1)).await, "{is_resumed}");
-        let end = session.next().await.unwrap_err();
-        assert_eq!(reason(&end), "SESSION_TIMED_OUT");
+        assert_eq!(refusal(session.next().await), "SESSION_TIMED_OUT");
     }
     assert!(
         !other.gets_for("b", "z", secs(1)).await,
@@ -325,17 +328,15 @@ async fn with_10_000_waiting_frames_a_release_is_answered_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_taken_for_gone_and_loses_what_it_was_not_told() {
-    let world = World::with(&Options {
-        operations_per_session_max: 64,
-        ..Options::default()
-    });
+    let world = World::with(&Options::with(|it| it.operations_per_session_max = 64));
     let mut client = world.client(0).await;
     let mut deaf = client.open().await;
     let opened = deaf.opened.clone();
     for n in 0..30_000 {
-        deaf.send(Request::Describe(pb::DescribeRequest {
-            name: format!("{n}{}", "x".repeat(500)),
-        }));
+        deaf.send(Request::Describe(pb::DescribeRequest::named(format!(
+            "{n}{}",
+            "x".repeat(500)
+        ))));
     }
     deaf.send_acquire("a", "");
     tokio::time::sleep(secs(120)).await;
@@ -348,10 +349,11 @@ async fn a_client_that_never_reads_is_taken_for_gone_and_loses_what_it_was_not_t
 
 #[tokio::test(start_paused = true)]
 async fn sessions_and_grants_are_bounded() {
-    let mut options = Options::default();
-    options.limits.sessions_max = 2;
-    options.limits.grants_per_session_max = 2;
-    options.limits.waits_per_session_max = 1;
+    let options = Options::with(|it| {
+        it.limits.sessions_max = 2;
+        it.limits.grants_per_session_max = 2;
+        it.limits.waits_per_session_max = 1;
+    });
     let world = World::with(&options);
     let mut client = world.client(0).await;
     client.try_acquire("held", "o", secs(600)).await.unwrap();
@@ -369,8 +371,7 @@ async fn sessions_and_grants_are_bounded() {
     let op = first.send_acquire("c", "");
     assert_eq!(first.expect_failed(op).await, "GRANTS_PER_SESSION_MAX");
     first.release("a").await;
-    let op = first.send_acquire("held", "1");
-    assert!(matches!(first.answer(op).await, Response::Waiting(_)));
+    first.waits_for("held", "1").await;
     let op = first.send_acquire("held", "2");
     assert_eq!(first.expect_failed(op).await, "WAITS_PER_SESSION_MAX");
 }
@@ -390,15 +391,9 @@ async fn what_comes_first_must_open_and_a_second_open_is_refused_without_harm() 
     assert_eq!(session.expect_failed(op).await, "INVALID_REQUEST");
     assert!(session.release("a").await.released, "the session goes on");
     let bad = pb::OpenSession::default().lasting(millis(1));
-    assert_eq!(
-        reason(&client.open_with(bad).await.err().unwrap()),
-        "INVALID_LEASE"
-    );
+    assert_eq!(refusal(client.open_with(bad).await), "INVALID_LEASE");
     let bad = pb::OpenSession::default().called("x".repeat(129));
-    assert_eq!(
-        reason(&client.open_with(bad).await.err().unwrap()),
-        "INVALID_CLIENT_NAME"
-    );
+    assert_eq!(refusal(client.open_with(bad).await), "INVALID_CLIENT_NAME");
 }
 
 #[tokio::test(start_paused = true)]
@@ -413,7 +408,7 @@ async fn a_hold_that_comes_after_the_stream_broke_is_undone_and_earlier_ones_sta
         tokio::time::sleep(millis(100)).await;
         client.cut();
     });
-    assert_eq!(reason(&answer.unwrap_err()), "SESSION_NOT_FOUND");
+    assert_eq!(refusal(answer), "SESSION_NOT_FOUND");
     faults.set_answer_delay(millis(0));
     let field = format!("{}:0", session.id());
     eventually("only the late hold is undone", || async {

@@ -3,21 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lockkeeper_api::pb::{self, session_request::Request};
 use lockkeeper_coordinator::{
     Coordinator, Error, LockName, LockSeen, Mode, NameKind, Owner, Ownership, Renew, SessionId,
     SessionShown, Standing, What,
 };
-use lockkeeper_store::host::HostError;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
 
-use crate::support::{
-    World,
-    client::{Client, Session, acquire_request},
-    counters::{Latch, Semaphore},
-    eventually, expect, secs,
-};
+use crate::support::prelude::*;
 
 async fn open(client: &mut Client, called: &str) -> Session {
     let open = pb::OpenSession::default().called(called);

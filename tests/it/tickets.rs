@@ -1,25 +1,12 @@
 //! Locks that are handed over by a ticket.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{self, LockMode, LostReason};
 use lockkeeper_client::Error;
-use lockkeeper_testkit::prelude::*;
-use tonic::Status;
 use tonic_types::StatusExt as _;
 
-use crate::support::{
-    World,
-    client::{Client, Session, acquire_request, proto, std_duration},
-    eventually, reason, secs,
-};
+use crate::support::prelude::*;
 
 fn offer_of(session: &Session) -> pb::OfferRequest {
-    pb::OfferRequest {
-        name: "a".to_owned(),
-        session_id: session.id(),
-        ..pb::OfferRequest::default()
-    }
+    pb::OfferRequest::named("a").of_session(session.id())
 }
 
 async fn offer(client: &mut Client, session: &Session) -> String {
@@ -81,8 +68,7 @@ async fn a_claim_moves_the_lock_to_a_session_on_any_coordinator_and_fences_the_g
 
 #[tokio::test(start_paused = true)]
 async fn of_two_claimers_at_the_same_time_one_has_the_lock() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let (mut giver, one, two) = (client.open().await, client.open().await, other.open().await);
     giver.acquire("a").await;
     let ticket = offer(&mut client, &giver).await;
@@ -98,8 +84,7 @@ async fn of_two_claimers_at_the_same_time_one_has_the_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_ticket_that_nobody_claims_leaves_all_as_it_was() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let (mut giver, claimer) = (client.open().await, other.open().await);
     giver.acquire("a").await;
     let ticket = offer(&mut client, &giver).await;
@@ -111,8 +96,7 @@ async fn a_ticket_that_nobody_claims_leaves_all_as_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn a_ticket_ends_with_its_grant() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let (mut giver, claimer) = (client.open().await, other.open().await);
     giver.acquire("a").await;
     let ticket = offer(&mut client, &giver).await;
@@ -127,8 +111,7 @@ async fn a_ticket_ends_with_its_grant() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_no_plain_grant_is_not_handed_over() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let (mut giver, claimer) = (client.open().await, other.open().await);
     let nobodys = client.api.offer(offer_of(&giver)).await.unwrap_err();
     assert_eq!(reason(&nobodys), "NOT_OWNER");
@@ -148,14 +131,8 @@ async fn what_is_no_plain_grant_is_not_handed_over() {
     let fair = client.api.offer(offer_of(&giver)).await.unwrap_err();
     assert_eq!(reason(&fair), "TICKET_REFUSED");
     giver.release("a").await;
-    let least = pb::AcquireRequest {
-        hold_at_least: Some(proto(secs(1))),
-        ..acquire_request("a", "")
-    };
-    let delayed = pb::AcquireRequest {
-        lock_delay: Some(proto(secs(1))),
-        ..acquire_request("a", "")
-    };
+    let least = acquire_request("a", "").hold_at_least(secs(1));
+    let delayed = acquire_request("a", "").lock_delay(secs(1));
     for request in [least, delayed] {
         giver.granted(request.clone()).await;
         let ticket = offer(&mut client, &giver).await;
@@ -177,13 +154,9 @@ async fn bad_requests_are_refused_by_name() {
             within: Some(proto(Duration::from_secs(within))),
             ..offer_of(&giver)
         };
-        let refused = client.api.offer(request).await.unwrap_err();
-        assert_eq!(reason(&refused), expected);
+        assert_eq!(refusal(client.api.offer(request).await), expected);
     }
-    let sessionless = pb::OfferRequest {
-        session_id: String::new(),
-        ..offer_of(&giver)
-    };
+    let sessionless = offer_of(&giver).of_session("");
     let refused = client.api.offer(sessionless).await.unwrap_err();
     assert_eq!(reason(&refused), "INVALID_SESSION_ID");
     let ticket = offer(&mut client, &giver).await;
@@ -224,8 +197,7 @@ async fn a_claim_without_an_answer_of_the_store_ends_with_the_lock_free() {
 
 #[tokio::test(start_paused = true)]
 async fn a_giver_that_the_message_does_not_reach_learns_of_it_when_it_resumes() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let (mut giver, claimer) = (client.open().await, other.open().await);
     let grant = giver.acquire("a").await;
     let ticket = offer(&mut client, &giver).await;

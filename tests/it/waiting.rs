@@ -1,16 +1,6 @@
 //! Waiting: nobody is forgotten, nobody stays behind, and the store is not asked more than needed.
 
-use futures::future::join_all;
-use lockkeeper_api::pb;
-use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
-use crate::support::{
-    Options, World,
-    client::{acquire_request, std_duration},
-    eventually, millis, reason, secs,
-};
+use crate::support::prelude::*;
 
 fn wait(name: &str, owner: &str, wait_timeout: std::time::Duration) -> pb::AcquireRequest {
     acquire_request(name, owner).within(wait_timeout)
@@ -69,8 +59,7 @@ async fn mission_24_a_second_contender_waits_until_the_first_releases() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_25_three_contenders_one_after_the_other() {
-    let world = World::of(2);
-    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let (_world, mut near, mut far) = World::two_with_clients().await;
     near.try_acquire("x", "a", secs(60)).await.unwrap();
     let mut b = near.acquire(acquire_request("x", "b")).await.unwrap();
     let mut c = far.acquire(acquire_request("x", "c")).await.unwrap();
@@ -103,8 +92,7 @@ async fn mission_26_a_limit_shorter_than_the_lease_gives_nothing_in_about_that_t
 
 #[tokio::test(start_paused = true)]
 async fn mission_28_of_1000_callers_with_10_ms_exactly_one_is_granted() {
-    let world = World::new();
-    let client = world.client(0).await;
+    let (world, client) = World::with_client().await;
     let calls = (0..1000).map(|n| {
         let mut client = client.clone();
         async move {
@@ -225,8 +213,7 @@ async fn zero_waits_not_at_all_and_a_huge_wait_is_no_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
-    let world = World::new();
-    let mut holder = world.client(0).await;
+    let (world, mut holder) = World::with_client().await;
     for at in 80..120 {
         holder.try_acquire("a", "x", millis(100)).await.unwrap();
         let mut waiter = world.client(0).await;
@@ -254,9 +241,10 @@ async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
 
 #[tokio::test(start_paused = true)]
 async fn waits_are_bounded_and_the_limit_has_a_name() {
-    let mut options = Options::default();
-    options.limits.waiters_per_lock_max = 2;
-    options.limits.waiters_max = 3;
+    let options = Options::with(|it| {
+        it.limits.waiters_per_lock_max = 2;
+        it.limits.waiters_max = 3;
+    });
     let world = World::with(&options);
     let mut client = world.client(0).await;
     for name in ["a", "b"] {

@@ -1,17 +1,6 @@
 //! What keeps a grant alive, and how its loss is told.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
-use lockkeeper_store::host::Value;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
-use crate::support::{
-    Options, World,
-    client::{acquire_request, std_duration},
-    expect, millis, reason, secs,
-};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn mission_12_a_third_of_the_lease_after_another_it_is_renewed() {
@@ -208,9 +197,7 @@ async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_granted_after_a_step_of_the_clock_is_kept_and_what_ended_says_clock() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, _client, mut session) = World::with_session().await;
     session.acquire("before").await;
     tokio::time::sleep(secs(11)).await;
     world.store.clock().step_forward(secs(40));
@@ -277,10 +264,7 @@ async fn renewals_travel_together() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_when_the_lease_is_over_is_no_grant() {
-    let (faults, world) = World::faulty_with(&Options {
-        call_timeout: secs(10),
-        ..Options::default()
-    });
+    let (faults, world) = World::faulty_with(&Options::with(|it| it.call_timeout = secs(10)));
     let mut client = world.client(0).await;
     faults.set_answer_delay(Duration::from_millis(1200));
     let refused = client.try_acquire("a", "x", secs(1)).await.unwrap_err();

@@ -1,29 +1,14 @@
 //! Holders that are asked to yield, and those that are preempted.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{
-    self, LockMode, LostReason, session_request::Request, session_response::Response,
-};
 use lockkeeper_client::Error;
-use lockkeeper_store::host::HostError;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
 
-use crate::support::{
-    Options, World,
-    client::{Client, Session, acquire_request, proto, std_duration},
-    eventually, expect, millis, reason, secs,
-};
+use crate::support::prelude::*;
 
 /// A request that stands for 30 s.
 fn asks(name: &str) -> pb::RequestYieldRequest {
-    pb::RequestYieldRequest {
-        name: name.to_owned(),
-        reason: "a release waits".to_owned(),
-        client_name: "deploy".to_owned(),
-        ..pb::RequestYieldRequest::default()
-    }
+    pb::RequestYieldRequest::named(name)
+        .because("a release waits")
+        .called("deploy")
 }
 
 fn preempts(name: &str, within: Duration) -> pb::RequestYieldRequest {
@@ -91,8 +76,7 @@ async fn a_holder_learns_on_any_coordinator_who_asks_for_its_lock_why_and_until_
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_ignores_a_request_keeps_its_lock() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let mut session = client.open().await;
     session.acquire("a").await;
     ask(&mut other, asks("a")).await.unwrap();
@@ -104,8 +88,7 @@ async fn a_holder_that_ignores_a_request_keeps_its_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn each_reader_is_asked_and_no_one_else() {
-    let world = World::of(2);
-    let (mut one, mut two) = (world.client(0).await, world.client(1).await);
+    let (_world, mut one, mut two) = World::two_with_clients().await;
     let (mut reader, mut second, mut stranger) =
         (one.open().await, two.open().await, one.open().await);
     for session in [&mut reader, &mut second] {
@@ -170,8 +153,7 @@ async fn a_session_that_comes_back_on_another_coordinator_is_reached_then() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_a_broken_stream_swallowed_is_delivered_by_the_next_one() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (world, mut client, mut other) = World::two_with_clients().await;
     let mut session = client.open().await;
     let grant = session.acquire("a").await;
     ask(&mut other, asks("a")).await.unwrap();
@@ -185,8 +167,7 @@ async fn a_request_that_a_broken_stream_swallowed_is_delivered_by_the_next_one()
 
 #[tokio::test(start_paused = true)]
 async fn a_later_holder_is_not_asked_for_an_earlier_one() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let mut session = client.open().await;
     session.acquire("a").await;
     let request = preempts("a", secs(10));
@@ -210,8 +191,7 @@ async fn a_preempted_holder_is_told_twice_before_the_lock_is_anybody_elses() {
         let (mut client, mut other) = (world.client(0).await, world.client(node).await);
         let (mut session, mut waiting) = (client.open().await, other.open().await);
         let grant = session.acquire("a").await;
-        let op_id = waiting.send_acquire("a", "");
-        assert!(matches!(waiting.answer(op_id).await, Response::Waiting(_)));
+        let op_id = waiting.waits_for("a", "").await;
         let begun = Instant::now();
         ask(&mut other, preempts("a", secs(12))).await.unwrap();
         assert!(expect_asked(&mut session).await.preempt);
@@ -230,8 +210,10 @@ async fn a_preempted_holder_is_told_twice_before_the_lock_is_anybody_elses() {
             "{:?}",
             lost.valid_for
         );
-        let tried = client.try_acquire("a", "x", secs(30)).await.unwrap();
-        assert!(tried.grant.is_none(), "the holder may still be working");
+        assert!(
+            !client.gets_for("a", "x", secs(30)).await,
+            "the holder may still be working"
+        );
         let op = session.send_release("a", "");
         assert_eq!(session.expect_failed(op).await, "NOT_OWNER");
         let next = waiting.expect_granted(op_id).await;
@@ -242,8 +224,7 @@ async fn a_preempted_holder_is_told_twice_before_the_lock_is_anybody_elses() {
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_nothing_reaches_keeps_its_lease_but_no_more() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     client.try_acquire("a", "ci", secs(40)).await.unwrap();
     let begun = Instant::now();
     ask(&mut other, preempts("a", secs(10))).await.unwrap();
@@ -258,8 +239,7 @@ async fn a_holder_that_nothing_reaches_keeps_its_lease_but_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_grace_period_is_shorter_than_the_lease() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let mut session = client.open().await;
     session.acquire("a").await;
     let request = pb::RequestYieldRequest {
@@ -279,23 +259,11 @@ async fn requests_that_mean_nothing_are_refused() {
     let world = World::of(2);
     let mut client = world.client(0).await;
     let refusals = [
-        (
-            pb::RequestYieldRequest {
-                reason: String::new(),
-                ..asks("a")
-            },
-            "INVALID_REASON",
-        ),
+        (asks("a").because(""), "INVALID_REASON"),
         (asks(""), "INVALID_NAME"),
         (preempts("a", secs(0)), "INVALID_WITHIN"),
         (preempts("a", secs(3601)), "INVALID_WITHIN"),
-        (
-            pb::RequestYieldRequest {
-                client_name: "a\nb".to_owned(),
-                ..asks("a")
-            },
-            "INVALID_CLIENT_NAME",
-        ),
+        (asks("a").called("a\nb"), "INVALID_CLIENT_NAME"),
         (
             pb::RequestYieldRequest {
                 grace_period: Some(proto(secs(1))),
@@ -318,8 +286,7 @@ async fn requests_that_stand_are_limited() {
     for _ in 0..1000 {
         ask(&mut client, preempts("a", secs(50))).await.unwrap();
     }
-    let refused = ask(&mut client, asks("a")).await.unwrap_err();
-    assert_eq!(reason(&refused), "YIELDS_MAX");
+    assert_eq!(refusal(ask(&mut client, asks("a")).await), "YIELDS_MAX");
     tokio::time::sleep(secs(60)).await;
     ask(&mut client, asks("a")).await.unwrap();
 }
@@ -335,8 +302,7 @@ async fn a_request_for_a_lock_that_nobody_holds_does_not_stand() {
 
 #[tokio::test(start_paused = true)]
 async fn a_short_request_reaches_a_holder_elsewhere_too() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let mut session = client.open().await;
     session.acquire("a").await;
     let asked = ask(&mut other, preempts("a", millis(500))).await.unwrap();

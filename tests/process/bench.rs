@@ -1,28 +1,13 @@
 //! `lockkeeper bench` against real coordinators, and against one that breaks its promises.
 
-use std::{
-    process::{Output, Stdio},
-    time::Duration,
-};
+use std::process::{Output, Stdio};
 
 use deadpool_redis::redis::Value as RedisValue;
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use serde_json::Value;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
-    process::Command,
-};
+use tokio::process::Command;
 
-use crate::{
-    cli::eventually,
-    coordinator::{Coordinator, Settings},
-    fake::Fake,
-    redis_server::{self, RedisServer},
-    steps::lockkeeper,
-};
+use crate::prelude::*;
+use crate::{cli::eventually, fake::Fake, redis_server};
 
 /// Long enough for some operations on a busy machine.
 const BRIEFLY: [&str; 4] = ["--warm-up", "100ms", "--duration", "400ms"];

@@ -2,14 +2,7 @@
 
 use std::{fs, process::Output};
 
-use tempfile::TempDir;
-use tokio::process::Child;
-
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::eventually,
-    steps::{lockkeeper, until_waiting},
-};
+use crate::prelude::*;
 
 /// A coordinator on a store of its own, and commands at it.
 struct Shell(Coordinator);

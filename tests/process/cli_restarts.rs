@@ -4,20 +4,11 @@
 use std::{
     fs::File,
     process::{Output, Stdio},
-    time::Duration,
 };
 
-use nix::sys::signal::Signal;
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    process::{Child, ChildStderr, Command},
-};
+use tokio::process::{ChildStderr, Command};
 
-use crate::{
-    coordinator::Coordinator,
-    redis_server::RedisServer,
-    steps::{lockkeeper, one_coordinator, settings_on},
-};
+use crate::prelude::*;
 
 type Lines = tokio::io::Lines<BufReader<ChildStderr>>;
 

@@ -1,29 +1,15 @@
 //! A master of a cluster that dies: the other shards go on as if nothing had happened, and its own
 //! comes back with the replica that is promoted.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures::future::join_all;
-use lockkeeper_api::pb::LostReason;
-use lockkeeper_base::tasks::spawn_detached;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 
+use crate::prelude::*;
 use crate::{
-    client::Client,
     cluster::{Cluster, MASTERS},
-    coordinator::{Coordinator, Settings},
     heartbeat,
-    redis_server::eventually,
-    steps::{
-        expect_serving, judged_by_time, lost_after_risk, measured, millis, secs, since, timed_wait,
-    },
 };
 
 const TASKS: usize = 64;

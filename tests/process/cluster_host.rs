@@ -1,26 +1,21 @@
 //! The host on a real cluster: whom calls go to, whose messages are heard, and what is said when it
 //! cannot be used.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use futures::future::join_all;
 use lockkeeper_store::{
     host::{
-        Acks, Call, HostError, Replicas, Replication, ScanCursor, Script, ScriptHost, Value, Wake,
-        redis::{RedisConfig, connect},
+        Acks, Call, Connected, HostError, Replicas, Replication, ScanCursor, Script, Value, Wake,
         words,
     },
     script::keys,
 };
-use tokio::{net::TcpListener, sync::mpsc, time::timeout};
+use tokio::sync::mpsc;
 
+use crate::prelude::*;
 use crate::{
     cluster::{Cluster, MASTERS},
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
+    hosts::{call, eval, host_with, message, next_wake},
     refusing_port::RefusingPort,
-    steps::{asked_three_times, secs},
+    steps::asked_three_times,
 };
 
 static SET: Script = Script::new("set", "return redis.call('set', KEYS[1], ARGV[1])");
@@ -30,45 +25,13 @@ static SAY_BOTH: Script = Script::new(
     "redis.call('spublish', KEYS[1], ARGV[1]) return redis.call('publish', KEYS[1], ARGV[1])",
 );
 
-const PATIENCE: std::time::Duration = secs(15);
-
-type Host = Arc<dyn ScriptHost>;
-
-fn host_at(url: &str) -> (Host, mpsc::Receiver<Wake>) {
-    let config = RedisConfig {
-        url: url.to_owned(),
-        call_timeout: secs(2),
-        ..RedisConfig::default()
-    };
-    connect(&config).expect("a good configuration")
-}
-
-async fn eval(
-    host: &Host,
-    script: &'static Script,
-    key: &str,
-    argument: &str,
-) -> Result<Value, HostError> {
-    let call = Call {
-        script,
-        keys: words![key],
-        args: words![argument],
-    };
-    host.eval(call).await
-}
-
-async fn next_wake(wakes: &mut mpsc::Receiver<Wake>) -> Wake {
-    let wake = timeout(PATIENCE, wakes.recv()).await.expect("a wake came");
-    wake.expect("the host is there")
+fn host_at(url: &str) -> Connected {
+    host_with(url, |it| it.call_timeout = secs(2))
 }
 
 /// The next message, and that it has come once.
 async fn expect_once(wakes: &mut mpsc::Receiver<Wake>, channel: &str, payload: &str) {
-    let message = Wake::Message {
-        channel: channel.to_owned(),
-        payload: Bytes::copy_from_slice(payload.as_bytes()),
-    };
-    assert_eq!(next_wake(wakes).await, message);
+    assert_eq!(next_wake(wakes).await, message(channel, payload));
 }
 
 /// Until a gap is told, however many messages come before it.
@@ -225,11 +188,7 @@ async fn replicas_are_counted_on_the_master_where_the_script_ran() {
     let store = Cluster::start().await;
     let (host, _wakes) = host_at(&store.url());
     for name in store.name_on_each_master("name").await {
-        let call = Call {
-            script: &SET,
-            keys: words![&name],
-            args: words!["1"],
-        };
+        let call = call(&SET, &name, "1");
         let replicas = Replicas {
             at_least: 1,
             all: false,

@@ -2,29 +2,15 @@
 //! several locks across slots, Redisson's messages of either kind, and slots that move while their
 //! locks are fought for.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
 
+use crate::prelude::*;
 use crate::{
-    client::Client,
     cluster::{Cluster, MASTERS},
-    coordinator::{Coordinator, Settings},
-    counters::{Latch, Semaphore},
     modes::MODES,
-    redis_server::eventually,
     several::{release_all, spec_in},
-    steps::{
-        PROMPT, between, expect_serving, judged_by_time, measured, millis, released_to, secs,
-        timed, timed_wait,
-    },
 };
 
 /// No poll comes before the test is over, so whatever is prompt was woken.

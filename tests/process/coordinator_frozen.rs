@@ -1,16 +1,9 @@
 //! Bad days: a coordinator that sleeps through the end of its leases, and wakes up.
 
-use lockkeeper_api::pb::{self, session_request::Request};
-use lockkeeper_testkit::prelude::*;
-
+use crate::prelude::*;
 use crate::{
     coordinator::client_at,
-    redis_server::eventually,
-    steps::{
-        HAND_OVER_MAX, LEASE, between, expect_no_trace, expect_serving, judged_by_time, lease_end,
-        lost_after_risk, settings_on, timed_wait, two_coordinators, wait_for,
-    },
-    tcp_proxy::TcpProxy,
+    steps::{HAND_OVER_MAX, LEASE, lease_end, wait_for},
 };
 
 #[tokio::test]

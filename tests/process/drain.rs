@@ -1,17 +1,6 @@
 //! A coordinator that is asked to stop lets nobody down.
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use tokio::time::Instant;
-
-use crate::{
-    client::reason,
-    coordinator::Coordinator,
-    redis_server::RedisServer,
-    steps::{judged_by_time, lockkeeper, millis, secs, settings_on, since, timed, until_waiting},
-};
+use crate::prelude::*;
 
 #[tokio::test]
 async fn clients_that_do_not_move_hold_it_up_for_the_grace_time_at_most() {
@@ -53,7 +42,7 @@ async fn a_frozen_store_does_not_hold_it_up_either() {
         let told = timed(async move { holder.read_to_end().await });
         assert_eq!(coordinator.exit().await.code(), Some(0));
         since(asked).must_be_below(secs(2) + millis(900), "a drain while the store is frozen");
-        assert_eq!(reason(&told.await.unwrap().1.unwrap_err()), "DRAINING");
+        assert_eq!(refusal(told.await.unwrap().1), "DRAINING");
     })
     .await;
 }

@@ -2,17 +2,9 @@
 
 use std::{fs, path::Path};
 
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, Lines},
-    process::{Child, ChildStdout},
-};
+use tokio::{io::Lines, process::ChildStdout};
 
-use crate::{
-    coordinator::Coordinator,
-    redis_server::{RedisServer, eventually},
-    steps::{lockkeeper, settings_on, until_waiting},
-};
+use crate::prelude::*;
 
 /// Writes its term and goes on until the test ends it.
 const LEAD: &str = "echo $LOCKKEEPER_TERM $LOCKKEEPER_FENCING_TOKEN >> led; \

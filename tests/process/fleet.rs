@@ -2,23 +2,11 @@
 
 use std::path::PathBuf;
 
-use lockkeeper_api::pb::{LockMode, OpenSession};
-use lockkeeper_testkit::prelude::*;
+use lockkeeper_api::pb::OpenSession;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::TcpStream,
-};
 
-use crate::{
-    cluster::Cluster,
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    security::Authority,
-    sentinels::Sentinels,
-    steps::{lockkeeper, settings_on},
-    telemetry::http::get,
-};
+use crate::prelude::*;
+use crate::{cluster::Cluster, security::Authority, telemetry::http::get};
 
 /// A page of the console, as JSON.
 async fn page(coordinator: &Coordinator, path: &str) -> Value {

@@ -4,15 +4,9 @@ use lockkeeper_api::pb::{
     AcquireRequest, AcquireResponse, TryAcquireRequest, TryAcquireResponse, acquire_response::Event,
 };
 use prost::Message;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
 
-use crate::{
-    coordinator::{Coordinator, Settings},
-    steps::{until_waiting, wait_for},
-};
+use crate::prelude::*;
+use crate::steps::wait_for;
 
 /// The bit of a frame's first byte that says that it has trailers.
 const TRAILERS: u8 = 0x80;
@@ -104,11 +98,7 @@ fn expect_ok(frames: &[(u8, Vec<u8>)]) {
 async fn calls_work_over_http_1_and_other_origins_are_not_let_in() {
     let settings = Settings::on("embedded:").with("server.grpc_web", "true");
     let coordinator = Coordinator::start(&settings).await;
-    let asked = TryAcquireRequest {
-        name: "a".to_owned(),
-        owner: "o".to_owned(),
-        ..TryAcquireRequest::default()
-    };
+    let asked = TryAcquireRequest::named("a").by("o");
     let (head, frames) = Call::begin(&coordinator, "TryAcquire", &asked)
         .await
         .end()
@@ -123,10 +113,7 @@ async fn calls_work_over_http_1_and_other_origins_are_not_let_in() {
     assert!(answer.acquired);
 
     // A stream of answers: it waits, and is granted.
-    let asked = AcquireRequest {
-        name: "a".to_owned(),
-        ..AcquireRequest::default()
-    };
+    let asked = AcquireRequest::named("a");
     let waiting = Call::begin(&coordinator, "Acquire", &asked).await;
     let mut client = coordinator.client().await;
     until_waiting(&client, "a", 1).await;
@@ -155,11 +142,7 @@ async fn pages_of_other_sites_are_refused_whatever_their_name_resolves_to() {
         .with("server.grpc_web", "true")
         .with("server.allowed_hosts", "locks.example other.example");
     let coordinator = Coordinator::start(&settings).await;
-    let asked = TryAcquireRequest {
-        name: "a".to_owned(),
-        owner: "o".to_owned(),
-        ..TryAcquireRequest::default()
-    };
+    let asked = TryAcquireRequest::named("a").by("o");
     for (host, origin, is_served) in [
         ("evil.example", "http://evil.example", false),
         ("localhost", "http://evil.example", false),

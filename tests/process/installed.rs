@@ -2,13 +2,7 @@
 
 use std::{fs, process::Output};
 
-use tempfile::TempDir;
-
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::RedisServer,
-    steps::{lockkeeper, settings_on},
-};
+use crate::prelude::*;
 
 async fn output(coordinator: &Coordinator, arguments: &[&str]) -> Output {
     lockkeeper(coordinator, arguments).output().await.unwrap()

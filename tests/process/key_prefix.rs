@@ -1,18 +1,9 @@
 //! Names that have a prefix in the store and none for clients.
 
-use deadpool_redis::redis::Value;
-use lockkeeper_api::pb::{self, LockMode};
-use lockkeeper_testkit::prelude::*;
-
+use crate::prelude::*;
 use crate::{
-    client::{Client, acquire_request, try_request},
-    coordinator::{Coordinator, Settings},
-    counters::{Latch, Semaphore},
-    redis_server::RedisServer,
     redisson_client::RedissonClient,
-    steps::{
-        lost_after_risk, refusal_to_start, secs, settings_on, timed_wait, until_relying_on_messages,
-    },
+    steps::{keys_of, refusal_to_start, until_relying_on_messages},
 };
 
 async fn under(redis: &RedisServer, prefix: &str) -> (Coordinator, Client) {
@@ -25,26 +16,13 @@ async fn under(redis: &RedisServer, prefix: &str) -> (Coordinator, Client) {
     (coordinator, client)
 }
 
-/// The names of all keys but those of tokens, which outlive their locks.
-async fn keys(redis: &RedisServer) -> Vec<String> {
-    let Value::Array(keys) = redis.command(&["KEYS", "*"]).await else {
-        panic!("not a list");
-    };
-    let text = |key| match key {
-        Value::BulkString(key) => String::from_utf8(key).unwrap(),
-        other => panic!("{other:?}"),
-    };
-    keys.into_iter().map(text).collect()
-}
-
 #[tokio::test]
 async fn a_redisson_client_with_a_name_mapper_shares_the_lock() {
     let redis = RedisServer::start().await;
     let (_coordinator, mut client) = under(&redis, "app:").await;
     let mut redisson = RedissonClient::connect(&redis).await;
     assert_eq!(redisson.acquire("app:build", secs(60)).await, None);
-    let tried = client.try_acquire("build", "x", secs(60)).await.unwrap();
-    assert!(!tried.acquired);
+    assert!(!client.gets_for("build", "x", secs(60)).await);
     let seen = client.describe("build").await;
     assert_eq!((seen.name.as_str(), seen.holders.len()), ("build", 1));
 
@@ -69,12 +47,10 @@ async fn coordinators_with_different_prefixes_do_not_see_each_other() {
     let (_b, mut second) = under(&redis, "b:").await;
     let (_c, mut plain) = under(&redis, "").await;
     for client in [&mut first, &mut second, &mut plain] {
-        let tried = client.try_acquire("build", "x", secs(60)).await.unwrap();
-        assert!(tried.acquired);
+        assert!(client.gets_for("build", "x", secs(60)).await);
     }
     let (_d, mut same) = under(&redis, "a:").await;
-    let tried = same.try_acquire("build", "y", secs(60)).await.unwrap();
-    assert!(!tried.acquired);
+    assert!(!same.gets_for("build", "y", secs(60)).await);
 }
 
 #[tokio::test]
@@ -89,16 +65,16 @@ async fn every_key_has_the_prefix_and_no_answer_shows_it() {
         let tried = client.try_with(request).await.unwrap();
         assert_eq!(tried.grant.unwrap().name, format!("lock-{number}"));
     }
-    let all = pb::TryAcquireAllRequest {
-        locks: ["l", "k"]
-            .map(|name| pb::LockSpec {
-                name: name.to_owned(),
-                mode: 0,
-            })
-            .to_vec(),
-        owner: "x".to_owned(),
-        ..Default::default()
-    };
+    let all = pb::TryAcquireAllRequest::default()
+        .of_locks(
+            ["l", "k"]
+                .map(|name| pb::LockSpec {
+                    name: name.to_owned(),
+                    mode: 0,
+                })
+                .to_vec(),
+        )
+        .by("x");
     let tried = client.try_all(all.clone()).await.unwrap();
     let names: Vec<_> = tried
         .grants
@@ -118,7 +94,7 @@ async fn every_key_has_the_prefix_and_no_answer_shows_it() {
     assert!(latch.set(1).await);
     assert_eq!(latch.describe().await.name, "door");
 
-    let keys = keys(&redis).await;
+    let keys = keys_of(&redis, "*").await;
     assert!(keys.len() > 10, "{keys:?}");
     for key in keys {
         let tag = key.split(['{', '}']).find(|part| part.starts_with("app:"));

@@ -10,6 +10,8 @@ use lockkeeper_testkit::{
     redis_server, refusing_port, sentinels, several, stores, tcp_proxy, tls,
 };
 
+mod hosts;
+mod prelude;
 mod redisson_client;
 mod steps;
 

@@ -3,18 +3,12 @@
 use std::collections::BTreeMap;
 
 use deadpool_redis::redis::Value;
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
 
+use crate::prelude::*;
 use crate::{
-    client::{Client, try_request},
-    coordinator::Coordinator,
-    redis_server::{Monitor, RedisServer, eventually},
+    redis_server::Monitor,
     redisson_client::channel,
-    steps::{
-        expect_no_trace, millis, secs, sessionless_wait, settings_on, timed, until_waiting,
-        wait_for,
-    },
+    steps::{sessionless_wait, wait_for},
 };
 
 /// Leases so long that no renewal falls into the test.

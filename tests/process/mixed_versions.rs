@@ -1,18 +1,8 @@
 //! An older coordinator and the current one on one Redis: what one began the other goes on with,
 //! both ways. `make mixed-versions` builds the older one.
 
-use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-use nix::sys::signal::Signal;
-
-use crate::{
-    client::{Client, acquire_request, reason, try_request},
-    coordinator::Coordinator,
-    counters::{Latch, Semaphore},
-    modes::MODES,
-    redis_server::RedisServer,
-    steps::{expect_only_records, secs, settings_on, timed, timed_wait, until_waiting},
-};
+use crate::prelude::*;
+use crate::{modes::MODES, steps::expect_only_records};
 
 const POLL_INTERVAL: &str = "60s";
 
@@ -128,7 +118,7 @@ async fn a_session_of_a_coordinator_that_drains_goes_on_at_the_other() {
         let held = holder.acquire("build").await;
         from.signal(Signal::SIGTERM);
         assert!(matches!(holder.notice().await, Response::GoingAway(_)));
-        assert_eq!(reason(&holder.read_to_end().await.unwrap_err()), "DRAINING");
+        assert_eq!(refusal(holder.read_to_end().await), "DRAINING");
         let mut resumed = far
             .resume(&holder.opened, vec![held.clone()])
             .await

@@ -3,16 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::future::join_all;
-use lockkeeper_api::pb::LockMode;
-use tokio::time::Instant;
-
-use crate::{
-    coordinator::Coordinator,
-    redis_server::RedisServer,
-    several::spec_in,
-    steps::{expect_no_trace, judged_by_time, measured, millis, secs, settings_on, since},
-};
+use crate::prelude::*;
+use crate::several::spec_in;
 
 const CONTENDERS: usize = 24;
 const ROUNDS: usize = 5;

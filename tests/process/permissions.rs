@@ -1,18 +1,10 @@
 //! A coordinator whose user of Redis may do what the documentation says that it needs, and nothing
 //! else.
 
-use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_client::Observed;
-use lockkeeper_testkit::prelude::*;
 
-use crate::{
-    client::{Client, Session, acquire_request, reason, try_request},
-    coordinator::{Coordinator, Settings},
-    counters::{Latch, Semaphore},
-    redis_server::{RedisServer, eventually},
-    several::{specs, try_all},
-    steps::{secs, settings_on},
-};
+use crate::prelude::*;
+use crate::several::{specs, try_all};
 
 const DOCUMENT: &str = include_str!("../../docs/configuration/store.md");
 

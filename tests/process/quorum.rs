@@ -1,26 +1,8 @@
 //! Locks on a majority of real Redis servers: what goes on when some of them are dead or frozen,
 //! and what is told when too many are.
 
-use std::time::Duration;
-
-use futures::future::join_all;
-use lockkeeper_api::pb::{self, LockMode};
-use lockkeeper_testkit::prelude::*;
-use tokio::{net::TcpStream, time::Instant};
-use tonic::Code;
-
-use crate::{
-    client::{expect_status, reason, std_duration, try_request},
-    coordinator::{Coordinator, Settings, client_at},
-    counters::{Latch, Semaphore},
-    quorum_members::Quorum,
-    redis_server::{RedisServer, eventually},
-    steps::{
-        PROMPT, expect_no_trace, judged_by_time, lost_after_risk, millis, open_with_lease,
-        released_to, secs, since, timed_wait,
-    },
-    tcp_proxy::TcpProxy,
-};
+use crate::prelude::*;
+use crate::{coordinator::client_at, quorum_members::Quorum};
 
 const ALL: [usize; 5] = [0, 1, 2, 3, 4];
 

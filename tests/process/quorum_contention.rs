@@ -1,21 +1,11 @@
 //! Many who want one lock of a quorum.
 
-use std::{
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{acquire_response::Event, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
+use lockkeeper_api::pb::acquire_response::Event;
 
-use crate::{
-    client::acquire_request,
-    coordinator::Coordinator,
-    quorum_members::Quorum,
-    steps::{LEASE, measured, millis, secs},
-};
+use crate::prelude::*;
+use crate::{quorum_members::Quorum, steps::LEASE};
 
 #[tokio::test]
 async fn mission_28_of_a_thousand_callers_at_once_exactly_one_is_granted() {

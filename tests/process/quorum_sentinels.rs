@@ -1,14 +1,7 @@
 //! A quorum whose members are masters that sentinels replace.
 
-use futures::future::join_all;
-
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::eventually,
-    sentinel::until_replicated,
-    sentinels::Sentinels,
-    steps::{expect_serving, secs},
-};
+use crate::prelude::*;
+use crate::sentinel::until_replicated;
 
 #[tokio::test]
 async fn a_member_that_fails_over_keeps_its_vote_and_the_lock_holds() {

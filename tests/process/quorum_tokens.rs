@@ -1,14 +1,7 @@
 //! Fencing tokens on a quorum: each member makes its own, and what is told grows all the same.
 
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
-
-use crate::{
-    client::{Client, reason, try_request},
-    quorum_members::Quorum,
-    redis_server::eventually,
-    steps::{millis, secs},
-};
+use crate::prelude::*;
+use crate::quorum_members::Quorum;
 
 /// Far in the future of every clock, and still below 2^53.
 const AHEAD: u64 = 4_000_000_000_000_000;
@@ -85,11 +78,7 @@ async fn a_repeat_is_told_of_the_token_that_was_told_first() {
         (first.fencing_token, 1)
     );
 
-    let check = pb::CheckTokenRequest {
-        name: "build".to_owned(),
-        fencing_token: first.fencing_token,
-    };
-    let checked = client.api.check_token(check).await.unwrap().into_inner();
+    let checked = client.check_token("build", first.fencing_token).await;
     assert!(checked.current && checked.held, "{checked:?}");
 
     let give = pb::ReleaseRequest::named("build").by("x").with_id("give");
@@ -98,8 +87,7 @@ async fn a_repeat_is_told_of_the_token_that_was_told_first() {
         assert!(given.released);
     }
     assert_eq!(quorum.count_of(&[0, 1, 2], "build").await, 0);
-    let over = client.try_with(request).await.unwrap_err();
-    assert_eq!(reason(&over), "NOT_OWNER");
+    assert_eq!(refusal(client.try_with(request).await), "NOT_OWNER");
 }
 
 #[tokio::test]

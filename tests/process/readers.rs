@@ -1,17 +1,10 @@
 //! Read locks with a crowd of readers.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use deadpool_redis::redis::Value;
-use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
-use lockkeeper_testkit::prelude::*;
 
-use crate::{
-    client::{Session, try_request},
-    coordinator::{Coordinator, Settings},
-    redis_server::RedisServer,
-    steps::measured,
-};
+use crate::prelude::*;
 
 const READERS: usize = 10_000;
 const FEW: usize = 10;

@@ -1,25 +1,9 @@
 //! The Redis host against a real server, and against everything that happens to servers.
 
-use std::{sync::Arc, time::Duration};
+use lockkeeper_store::host::{Connected, HostError, Script, Value, Wake};
 
-use bytes::Bytes;
-use futures::future::join_all;
-use lockkeeper_store::host::{
-    Call, HostError, Script, ScriptHost, Value, Wake,
-    redis::{RedisConfig, connect},
-    words,
-};
-use tokio::{
-    net::TcpStream,
-    sync::mpsc,
-    time::{Instant, timeout},
-};
-
-use crate::{
-    redis_server::{RedisServer, eventually},
-    steps::{judged_by_time, since},
-    tcp_proxy::TcpProxy,
-};
+use crate::hosts::{Host, eval, host_with, message, next_wake};
+use crate::prelude::*;
 
 static APPEND: Script = Script::new("append", "return redis.call('rpush', KEYS[1], ARGV[1])");
 static STORE: Script = Script::new("store", "return redis.call('set', KEYS[1], ARGV[1])");
@@ -31,23 +15,16 @@ const CALL_TIMEOUT: Duration = Duration::from_millis(500);
 /// What "at once" means on a busy machine.
 const AT_ONCE: Duration = Duration::from_millis(400);
 
-const PATIENCE: Duration = Duration::from_secs(15);
-
-type Host = Arc<dyn ScriptHost>;
-
-fn host_at(url: &str) -> (Host, mpsc::Receiver<Wake>) {
-    let config = RedisConfig {
-        url: url.to_owned(),
-        call_timeout: CALL_TIMEOUT,
+fn host_at(url: &str) -> Connected {
+    host_with(url, |it| {
+        it.call_timeout = CALL_TIMEOUT;
         // More than by default: which one a call takes matters only then.
-        connections: 2,
-        ..RedisConfig::default()
-    };
-    connect(&config).expect("a good configuration")
+        it.connections = 2;
+    })
 }
 
 async fn append(host: &Host, key: &str, item: &str) -> Result<Value, HostError> {
-    host.eval(call(&APPEND, key, item)).await
+    eval(host, &APPEND, key, item).await
 }
 
 async fn expect_unavailable(host: &Host, key: &str, item: &str) {
@@ -68,26 +45,6 @@ async fn until_served(host: &Host, key: &str, item: &str) {
 fn expect_all_unknown(answers: &[Result<Value, HostError>]) {
     let is_unknown = |it: &Result<_, _>| matches!(it, Err(HostError::OutcomeUnknown(_)));
     assert!(answers.iter().all(is_unknown), "{answers:?}");
-}
-
-fn call(script: &'static Script, key: &str, argument: &str) -> Call {
-    Call {
-        script,
-        keys: words![key],
-        args: words![argument],
-    }
-}
-
-async fn next_wake(wakes: &mut mpsc::Receiver<Wake>) -> Wake {
-    let wake = timeout(PATIENCE, wakes.recv()).await.expect("a wake came");
-    wake.expect("the host is there")
-}
-
-fn message(channel: &str, payload: &'static str) -> Wake {
-    Wake::Message {
-        channel: channel.to_owned(),
-        payload: Bytes::from_static(payload.as_bytes()),
-    }
 }
 
 /// The ids of the connections that calls are made over: they stay the same as long as the
@@ -111,10 +68,10 @@ async fn a_script_is_loaded_once_and_again_after_a_flush() {
     server.command(&["SCRIPT", "FLUSH"]).await;
     assert_eq!(append(&host, "list", "c").await, Ok(Value::Int(3)));
     assert_eq!(
-        host.eval(call(&STORE, "k", "v")).await,
+        eval(&host, &STORE, "k", "v").await,
         Ok(Value::Bytes("OK".into()))
     );
-    assert_eq!(host.eval(call(&NOTHING, "k", "")).await, Ok(Value::Nil));
+    assert_eq!(eval(&host, &NOTHING, "k", "").await, Ok(Value::Nil));
 
     let lines = monitor.lines(&server).await;
     let texts = lines

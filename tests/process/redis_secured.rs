@@ -1,22 +1,16 @@
 //! The Redis host against servers that ask for a password, or that speak TLS.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::net::Ipv4Addr;
 
 use lockkeeper_store::host::{
     Call, HostError, Script, ScriptHost, Value, Wake,
     redis::{RedisConfig, TlsCertificates, connect},
     words,
 };
-use lockkeeper_testkit::prelude::*;
 use tokio::sync::mpsc;
 
-use crate::{
-    client::{reason, try_request},
-    coordinator::Coordinator,
-    redis_server::{RedisServer, eventually},
-    steps::{expect_serving, refusal_to_start, secs, settings_on},
-    tls::Certificate,
-};
+use crate::prelude::*;
+use crate::{steps::refusal_to_start, tls::Certificate};
 
 static ONE: Script = Script::new("one", "return 1");
 

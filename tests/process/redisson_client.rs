@@ -1,17 +1,14 @@
 //! What a Redisson client does with its `RLock`, as far as others can see it: the same keys,
 //! fields, answers and messages, by scripts of this test.
 
-use std::time::Duration;
-
 use deadpool_redis::redis::{
     Client, Script,
     aio::{MultiplexedConnection, PubSub},
 };
 use futures::StreamExt as _;
-use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::redis_server::RedisServer;
+use crate::prelude::*;
 
 /// How long a message may take that must come.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -1,19 +1,9 @@
 //! What is in Redis is what Redisson's `RLock` puts there, so that both can share a lock.
 
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
+use crate::prelude::*;
 use crate::{
-    client::{Client, acquire_request, reason, try_request},
-    coordinator::Coordinator,
-    redis_server::RedisServer,
     redisson_client::RedissonClient,
-    steps::{
-        HAND_OVER_MAX, LEASE, PROMPT, between, expect_no_trace, judged_by_time, lease_end, millis,
-        one_coordinator, secs, sessionless_wait, settings_on, timed_wait,
-        until_relying_on_messages, until_waiting,
-    },
+    steps::{HAND_OVER_MAX, LEASE, lease_end, sessionless_wait, until_relying_on_messages},
 };
 
 /// A coordinator that learns from messages and leases alone: its polls come too late to help.
@@ -83,8 +73,7 @@ async fn we_wait_for_a_redisson_client_and_its_unlock_wakes_us() {
         assert!(!refused.acquired);
         let left = refused.holder_remaining_lease.unwrap().seconds;
         assert!((20..=30).contains(&left), "{left}");
-        let not_owner = client.release("build", "a").await.unwrap_err();
-        assert_eq!(reason(&not_owner), "NOT_OWNER");
+        assert_eq!(refusal(client.release("build", "a").await), "NOT_OWNER");
         let seen = client.describe("build").await;
         assert_eq!(
             (seen.holders[0].owner.as_str(), seen.holders[0].hold_count),
@@ -181,9 +170,7 @@ async fn a_key_that_is_no_lock_is_told_apart_and_left_alone() {
             let op_id = session.send(request);
             assert_eq!(session.expect_failed(op_id).await, "WRONG_KIND", "{name}");
         }
-        let described = session.send(Request::Describe(pb::DescribeRequest {
-            name: name.to_owned(),
-        }));
+        let described = session.send(Request::Describe(pb::DescribeRequest::named(name)));
         // A read/write lock can be described, but not be held in another mode.
         if name == "shared" {
             assert!(matches!(
@@ -206,6 +193,6 @@ async fn a_key_that_is_no_lock_is_told_apart_and_left_alone() {
         .unwrap();
     until_waiting(&client, "turns", 1).await;
     redis.command(&["SET", "turns", "abc"]).await;
-    assert_eq!(reason(&wait.end().await.unwrap_err()), "WRONG_KIND");
+    assert_eq!(refusal(wait.end().await), "WRONG_KIND");
     coordinator.assert_alive();
 }

@@ -2,19 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use futures::future::join_all;
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
-use crate::{
-    client::{Client, reason, try_request},
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    sentinels::Sentinels,
-    steps::{PROMPT, Span, judged_by_time, lockkeeper, measured, millis, secs, settings_on, since},
-    tcp_proxy::TcpProxy,
-};
+use crate::prelude::*;
+use crate::steps::Span;
 
 /// How long the coordinators of these tests wait for replicas.
 const ACK_TIMEOUT: std::time::Duration = millis(400);
@@ -340,7 +329,7 @@ async fn replicas_are_counted_again_after_the_connection_of_a_wait_fell_silent()
         redis.replicas[0].cont();
     };
     let (refused, ()) = tokio::join!(waits, falls_silent);
-    assert_eq!(reason(&refused.unwrap_err()), "NOT_REPLICATED");
+    assert_eq!(refusal(refused), "NOT_REPLICATED");
     eventually("replicas are counted again", || {
         let mut client = client.clone();
         async move { client.try_with(wanting("after", 1)).await.is_ok() }

@@ -2,27 +2,14 @@
 //! clients work: nothing is lost, nobody is in together, and nothing fails that a client would take
 //! for final.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use deadpool_redis::redis::Value;
-use futures::future::join_all;
-use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Client, Guard, Session};
-use nix::sys::signal::Signal;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    steps::{measured, millis, secs},
-};
+use crate::prelude::*;
 
 const SESSIONS: usize = 200;
 const GRANTS_OF_SESSION: usize = 5;

@@ -1,23 +1,10 @@
 //! `lockkeeper run` with real coordinators on a real Redis: commands under one lock never overlap,
 //! whatever happens.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf};
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use tempfile::TempDir;
-use tokio::{process::Child, time::Instant};
-
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    steps::{
-        expect_only_records, freeze_between_renewals, lease_end, lockkeeper, measured, millis,
-        secs, settings_on, two_coordinators, until_waiting,
-    },
-};
+use crate::prelude::*;
+use crate::steps::{expect_only_records, freeze_between_renewals, lease_end};
 
 /// Long enough to stop a command in steps.
 const LEASE: Duration = secs(3);

@@ -1,25 +1,11 @@
 //! `lockkeeper run` on a terminal: the command has it as a shell would give it, and a command that
 //! is stopped is not silently kept under the lock.
 
-use std::{fs, process::ExitStatus, time::Duration};
+use std::{fs, process::ExitStatus};
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use pty_process::{Command, OwnedReadPty, OwnedWritePty};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    process::Child,
-    time::timeout,
-};
 
-use crate::{
-    client::std_duration,
-    coordinator::{Coordinator, Settings},
-    redis_server::eventually,
-    steps::{lockkeeper, millis, until_waiting},
-};
+use crate::prelude::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -1,19 +1,10 @@
 //! The crate's own client, given the addresses of two coordinators on a real Redis: what it does by
 //! itself when they die.
 
-use std::time::Duration;
-
 use lockkeeper_client::{Client, Guard, Session, SessionState};
-use tokio::time::Instant;
 
-use crate::{
-    coordinator::Coordinator,
-    redis_server::{RedisServer, eventually},
-    steps::{
-        expect_only_records, lease_end, lockkeeper, measured, millis, secs, settings_on,
-        timed_wait, two_coordinators, waiter_count,
-    },
-};
+use crate::prelude::*;
+use crate::steps::{expect_only_records, lease_end, waiter_count};
 
 /// The margin for clock drift, a hundredth of it, is more than a busy machine is late.
 const LEASE: Duration = secs(6);

@@ -4,20 +4,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use deadpool_redis::redis::Value;
-use futures::future::join_all;
-use lockkeeper_api::pb::{self, LostReason, session_response::Response};
-use tokio::time::Instant;
 
-use crate::{
-    client::{Session, proto, reason},
-    coordinator::Coordinator,
-    counters::{Latch, Semaphore},
-    redis_server::RedisServer,
-    steps::{
-        HAND_OVER_MAX, LEASE, judged_by_time, millis, one_coordinator, open_with_lease, secs,
-        settings_on, since,
-    },
-};
+use crate::prelude::*;
+use crate::steps::{HAND_OVER_MAX, LEASE};
 
 /// Coordinators that learn from messages and leases alone: their polls come too late to help.
 async fn two_coordinators() -> (RedisServer, Coordinator, Coordinator) {
@@ -97,10 +86,7 @@ async fn a_crowd_at_two_coordinators_never_holds_more_than_there_are() {
         async move {
             let wanted = 1 + u32::try_from(n).unwrap() % 4;
             let owner = format!("o{n}");
-            let request = pb::AcquirePermitsRequest {
-                lease: Some(proto(secs(60))),
-                ..permits.request(&owner, wanted)
-            };
+            let request = permits.request(&owner, wanted).lasting(secs(60));
             let mut call = permits.acquire(request).await.unwrap();
             let grant = call.expect_granted().await;
             let now = held.fetch_add(wanted, Ordering::SeqCst) + wanted;

@@ -1,23 +1,14 @@
 //! A store whose master may die: sentinels elect another one, and everything goes on there.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU16, AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use deadpool_redis::redis;
-use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
 
+use crate::prelude::*;
 use crate::{
-    client::{Session, reason},
-    coordinator::{Coordinator, Settings},
     fake_redis::{FakeRedis, bulk},
-    redis_server::{RedisServer, eventually},
     refusing_port::RefusingPort,
-    sentinels::Sentinels,
-    steps::{expect_serving, judged_by_time, lost_after_risk, secs, since, timed_wait, wait_for},
+    steps::wait_for,
 };
 
 /// Until the sentinels have agreed, and then some.

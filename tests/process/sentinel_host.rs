@@ -1,26 +1,16 @@
 //! The host behind sentinels: it leaves a master that was replaced, though that still answers, and
 //! copes with sentinels that fall silent.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockkeeper_store::host::{
-    Call, Connected, HostError, Script, ScriptHost, Wake,
-    redis::{RedisConfig, connect},
-    words,
-};
-use tokio::net::TcpListener;
+use lockkeeper_store::host::{Connected, HostError, Script, Value, Wake};
 
+use crate::prelude::*;
 use crate::{
-    coordinator::{Coordinator, Settings},
     fake_redis::FakeRedis,
-    redis_server::{RedisServer, eventually},
+    hosts::{Host, eval, host_with},
     sentinel::sentinel_says,
-    sentinels::Sentinels,
     steps::asked_three_times,
-    tcp_proxy::TcpProxy,
 };
 
 /// Two masters that both live: sentinels name the first until the second is elected.
@@ -51,29 +41,25 @@ impl Masters {
     }
 
     /// Resolves when a call has run there.
-    async fn until_called(&self, host: &Arc<dyn ScriptHost>, server: usize) {
+    async fn until_called(&self, host: &Host, server: usize) {
         eventually("calls go to the master that is named", || async {
-            let called = host.eval(call()).await;
+            let called = call(host).await;
             called.is_ok() && self.servers[server].text(&["EXISTS", "called"]).await == "1"
         })
         .await;
     }
 
     /// Calls go to the second master, though the first one answers.
-    async fn expect_followed(&self, host: &Arc<dyn ScriptHost>) {
+    async fn expect_followed(&self, host: &Host) {
         self.until_called(host, 0).await;
         self.is_second_elected.store(true, Ordering::SeqCst);
         self.until_called(host, 1).await;
     }
 }
 
-fn call() -> Call {
+async fn call(host: &Host) -> Result<Value, HostError> {
     static SET: Script = Script::new("set", "return redis.call('set', KEYS[1], '')");
-    Call {
-        script: &SET,
-        keys: words!["called"],
-        args: words![],
-    }
+    eval(host, &SET, "called", "").await
 }
 
 fn url_by(sentinels: &[u16]) -> String {
@@ -82,11 +68,7 @@ fn url_by(sentinels: &[u16]) -> String {
 }
 
 fn host_by(sentinels: &[u16]) -> Connected {
-    let config = RedisConfig {
-        url: url_by(sentinels),
-        ..RedisConfig::default()
-    };
-    connect(&config).expect("a good configuration")
+    host_with(&url_by(sentinels), |_| {})
 }
 
 #[tokio::test]
@@ -116,7 +98,7 @@ async fn a_sentinel_that_says_nothing_is_reported_and_the_other_one_believed() {
     masters.expect_followed(&host).await;
     masters.servers[1].kill();
     eventually("the silent sentinel is reported", || async {
-        let called = host.eval(call()).await;
+        let called = call(&host).await;
         let trouble = "of 2 sentinels 1 failed (no answer in time)";
         matches!(called, Err(HostError::Unavailable(why)) if why.ends_with(trouble))
     })

@@ -1,14 +1,9 @@
 //! What a server is, is looked at before it is used, and said to whoever asks for a lock.
 
-use lockkeeper_testkit::prelude::*;
-
+use crate::prelude::*;
 use crate::{
-    client::{reason, try_request},
-    coordinator::{Coordinator, Settings},
     fake_redis::{FakeRedis, bulk},
-    redis_server::{RedisServer, eventually},
     refusing_port::RefusingPort,
-    steps::{expect_serving, secs, settings_on},
 };
 
 /// What an acquire is told on this store, which cannot be used, and what the log says.

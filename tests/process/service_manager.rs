@@ -2,14 +2,9 @@
 
 use std::{os::unix::net::UnixDatagram, process::Stdio};
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::steps::secs;
+use crate::prelude::*;
 
 #[tokio::test]
 async fn the_service_manager_is_told_when_it_serves_and_when_it_stops() {

@@ -1,7 +1,5 @@
 //! The binary as it comes, on its embedded store.
 
-use lockkeeper_api::pb::session_response::Response;
-use tokio::time::Instant;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -10,10 +8,7 @@ use tonic_reflection::pb::v1::{
     server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
 };
 
-use crate::{
-    coordinator::{Coordinator, Settings},
-    steps::{judged_by_time, millis, since},
-};
+use crate::prelude::*;
 
 async fn start() -> Coordinator {
     Coordinator::start(&Settings::on("embedded:")).await
@@ -29,8 +24,7 @@ async fn a_grant_does_not_wait_for_the_acknowledgement_of_the_frame_before_it() 
         let mut times = Vec::new();
         for _ in 0..HAND_OVERS {
             holder.acquire("build").await;
-            let op_id = waiter.send_acquire("build", "");
-            assert!(matches!(waiter.answer(op_id).await, Response::Waiting(_)));
+            let op_id = waiter.waits_for("build", "").await;
             let released = Instant::now();
             holder.send_release("build", "");
             waiter.expect_granted(op_id).await;

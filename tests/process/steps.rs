@@ -260,7 +260,7 @@ pub(crate) async fn expect_only_records(redis: &RedisServer) {
     }
 }
 
-async fn keys_of(redis: &RedisServer, pattern: &str) -> Vec<String> {
+pub(crate) async fn keys_of(redis: &RedisServer, pattern: &str) -> Vec<String> {
     let Value::Array(keys) = redis.command(&["KEYS", pattern]).await else {
         panic!("not a list");
     };

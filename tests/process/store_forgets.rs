@@ -1,21 +1,10 @@
 //! Bad days: the store loses what it knew, by a crash or by somebody's command.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::LostReason;
-use tokio::time::{Instant, timeout};
-use tonic::{Code, Status};
+use tonic::Status;
 use tonic_types::StatusExt as _;
 
-use crate::{
-    client::{Client, reason},
-    redis_server::eventually,
-    steps::{
-        HAND_OVER_MAX, LEASE, assert_told_in_time, between, expect_no_trace, expect_serving,
-        freeze_between_renewals, judged_by_time, lost_after_risk, measured, millis,
-        one_coordinator, open_with_lease, secs, since, timed_wait,
-    },
-};
+use crate::prelude::*;
+use crate::steps::{HAND_OVER_MAX, LEASE, assert_told_in_time, freeze_between_renewals};
 
 /// How soon a store that is gone must be told as such.
 const REFUSED_WITHIN: Duration = millis(600);

@@ -1,20 +1,10 @@
 //! Bad days: the store stops answering and goes on later, with everything that was sent to it
 //! meanwhile.
 
-use std::time::Duration;
+use tokio::time::sleep_until;
 
-use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::{Instant, sleep_until, timeout};
-
-use crate::{
-    client::reason,
-    steps::{
-        LEASE, assert_told_in_time, expect_no_trace, expect_serving, freeze_between_renewals,
-        judged_by_time, lost_after_risk, measured, millis, one_coordinator, open_with_lease, secs,
-        since, timed_wait,
-    },
-};
+use crate::prelude::*;
+use crate::steps::{LEASE, assert_told_in_time, freeze_between_renewals};
 
 #[tokio::test]
 async fn longer_than_the_lease_the_holder_is_told_in_time_and_the_waiter_is_next() {

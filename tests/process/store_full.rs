@@ -1,19 +1,7 @@
 //! Bad days: the store has no memory left, or lets nobody in any more.
 
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-use tonic::Code;
-
-use crate::{
-    client::{expect_status, reason},
-    coordinator::Coordinator,
-    steps::{
-        HAND_OVER_MAX, LEASE, PROMPT, between, expect_no_trace, expect_serving, judged_by_time,
-        millis, one_coordinator, released_to, sessionless_wait, settings_on, since, timed,
-        timed_wait, until_relying_on_messages, until_waiting,
-    },
-};
+use crate::prelude::*;
+use crate::steps::{HAND_OVER_MAX, LEASE, sessionless_wait, until_relying_on_messages};
 
 #[tokio::test]
 async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given_back() {
@@ -44,8 +32,7 @@ async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given
         .with_id("give-back");
     assert!(client.release_with(give_back).await.unwrap().released);
     // The waiter's turn: it cannot be granted, and is told why instead of being left to wait.
-    let refused = wait.end().await.unwrap_err();
-    assert_eq!(reason(&refused), "STORE_OUT_OF_MEMORY");
+    assert_eq!(refusal(wait.end().await), "STORE_OUT_OF_MEMORY");
     assert!(holder.release("other").await.released);
 
     redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;

@@ -7,14 +7,8 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::{
-    cluster::Cluster,
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    steps::{refusal_to_start, settings_on},
-    telemetry::http::get,
-    tls::Certificate,
-};
+use crate::prelude::*;
+use crate::{cluster::Cluster, steps::refusal_to_start, telemetry::http::get, tls::Certificate};
 
 fn with_admin(store: &str) -> Settings {
     settings_on(store).with("admin.listen", "127.0.0.1:0")

@@ -1,17 +1,9 @@
 //! Leaderships that are transferred, between real processes.
 
-use std::time::Duration;
-
 use lockkeeper_client::{Client, Session, TransferRequest};
 use lockkeeper_testkit::time::say;
-use tempfile::TempDir;
-use tokio::time::Instant;
 
-use crate::{
-    coordinator::Coordinator,
-    redis_server::eventually,
-    steps::{lockkeeper, settings_on, two_coordinators, until_waiting},
-};
+use crate::prelude::*;
 
 const NAME: &str = "workers";
 const ROUNDS: usize = 100;

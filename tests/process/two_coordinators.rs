@@ -1,19 +1,10 @@
 //! Two coordinators on one Redis: what one of them leaves behind when it dies, and how the other
 //! goes on with it.
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{LostReason, OpenSession, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::timeout;
+use lockkeeper_api::pb::OpenSession;
 
-use crate::{
-    coordinator::Coordinator,
-    redis_server::{RedisServer, eventually},
-    steps::{
-        self, HAND_OVER_MAX, LEASE, between, expect_no_trace, expect_serving, judged_by_time,
-        lease_end, lockkeeper, millis, open_with_lease, secs, settings_on, timed_wait,
-    },
-};
+use crate::prelude::*;
+use crate::steps::{self, HAND_OVER_MAX, LEASE, lease_end};
 
 async fn two_coordinators() -> (RedisServer, Coordinator, Coordinator) {
     // The store always answers here; a busy machine takes longer than a call may take by the other

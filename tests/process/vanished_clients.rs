@@ -1,25 +1,12 @@
 //! Clients that are killed, stopped or cut off while they wait or hold: nothing of them stays for
 //! longer than it must.
 
-use std::{process::Stdio, time::Duration};
+use std::process::Stdio;
 
-use futures::future::join_all;
-use lockkeeper_api::pb;
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use tokio::{process::Child, time::Instant};
-
+use crate::prelude::*;
 use crate::{
-    client::Client,
-    coordinator::{Coordinator, client_at},
-    redis_server::{RedisServer, eventually},
-    steps::{
-        LEASE, expect_no_trace, expect_serving, judged_by_time, lockkeeper, millis,
-        open_with_lease, secs, settings_on, since, timed, until_waiting, wait_for,
-    },
-    tcp_proxy::TcpProxy,
+    coordinator::client_at,
+    steps::{LEASE, wait_for},
 };
 
 const KEEPALIVE: &str = "300ms";
@@ -132,10 +119,7 @@ async fn a_client_that_is_cut_off_loses_its_waits_soon_and_its_locks_with_their_
             session.send_acquire("contended", &owner.to_string());
         }
         let kept = session.acquire("kept").await;
-        let release = pb::OpenSession {
-            on_disconnect: pb::OnDisconnect::Release.into(),
-            ..Default::default()
-        };
+        let release = pb::OpenSession::default().upon_disconnect(pb::OnDisconnect::Release);
         let mut given_back = far.open_with(release).await.unwrap();
         given_back.acquire("given-back").await;
         until_waiting(&client, "contended", WAITS).await;

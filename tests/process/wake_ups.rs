@@ -1,20 +1,8 @@
 //! Bad days: messages that get lost, on connections that are killed or fall silent. They are hints,
 //! so no wait hangs.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
-use crate::{
-    client::{Client, Session},
-    coordinator::Coordinator,
-    redis_server::RedisServer,
-    steps::{
-        PROMPT, between, expect_no_trace, judged_by_time, millis, released_to, settings_on,
-        timed_wait, until_relying_on_messages,
-    },
-    tcp_proxy::TcpProxy,
-};
+use crate::prelude::*;
+use crate::steps::until_relying_on_messages;
 
 /// The longest pause between two polls of 1 s, which vary by a fifth, and what a hand-over may
 /// take.

@@ -2,14 +2,8 @@
 
 use std::process::Stdio;
 
-use tokio::process::Child;
-
-use crate::{
-    coordinator::Coordinator,
-    redis_server::eventually,
-    steps::{lockkeeper, settings_on, two_coordinators},
-    telemetry::http::get,
-};
+use crate::prelude::*;
+use crate::telemetry::http::get;
 
 /// What `lockkeeper ARGUMENTS` prints.
 async fn said(coordinator: &Coordinator, arguments: &str) -> String {

@@ -403,6 +403,23 @@ pub fn reason(status: &Status) -> String {
         .map_or_else(String::new, |info| info.reason)
 }
 
+/// The reason of a refusal.
+#[track_caller]
+pub fn refusal<T>(answer: Result<T, Status>) -> String {
+    let Err(refused) = answer else {
+        panic!("it was not refused")
+    };
+    reason(&refused)
+}
+
+#[track_caller]
+pub fn expect_refused<T>(answer: Result<T, Status>, code: Code, expected: &str) {
+    let Err(refused) = answer else {
+        panic!("expected {expected}, got an answer")
+    };
+    expect_status(&refused, code, expected);
+}
+
 #[track_caller]
 pub fn expect_status(status: &Status, code: Code, expected: &str) {
     let found = (status.code(), reason(status));

@@ -133,6 +133,12 @@ impl Session {
         self.expect_granted(op_id).await
     }
 
+    /// Asks for a watched lock, which is held by another.
+    pub async fn waits_for(&mut self, name: &str, owner: &str) -> u64 {
+        let op_id = self.send_acquire(name, owner);
+        expect!(self.answer(op_id).await, Response::Waiting(_) => op_id)
+    }
+
     /// Asks for a watched lock in some mode.
     pub fn send_in(&mut self, name: &str, mode: LockMode) -> u64 {
         self.send(Request::Acquire(acquire_request(name, "").in_mode(mode)))

@@ -32,7 +32,7 @@ fields! {
 
     Within { fn within(wait: Duration) } sets wait_timeout: Some(proto(wait)),
         of AcquireRequest AcquireAllRequest AcquirePermitsRequest AwaitLatchRequest
-            AwaitFreeRequest;
+            AwaitFreeRequest CampaignRequest;
 
     InMode { fn in_mode(mode: LockMode) } sets mode: mode.into(),
         of TryAcquireRequest AcquireRequest RenewRequest ReleaseRequest;
@@ -45,7 +45,8 @@ fields! {
     OfSession { fn of_session(id: impl Into<String>) } sets session_id: id.into(),
         of TryAcquireRequest AcquireRequest RenewRequest ReleaseRequest TryAcquireAllRequest
             AcquireAllRequest ReleaseAllRequest TryAcquirePermitsRequest AcquirePermitsRequest
-            ReleasePermitsRequest RenewPermitsRequest AwaitLatchRequest;
+            ReleasePermitsRequest RenewPermitsRequest AwaitLatchRequest AwaitFreeRequest
+            CampaignRequest ProclaimRequest ResignRequest OfferRequest ClaimRequest;
 
     By { fn by(owner: impl Into<String>) } sets owner: owner.into(),
         of TryAcquireRequest AcquireRequest RenewRequest ReleaseRequest TryAcquireAllRequest
@@ -59,8 +60,29 @@ fields! {
     Noted { fn noted(note: pb::Note) } sets note: Some(note),
         of TryAcquireRequest AcquireRequest TryAcquireAllRequest AcquireAllRequest;
 
-    Called { fn called(name: impl Into<String>) } sets client_name: name.into(),
+    OfLocks { fn of_locks(locks: Vec<pb::LockSpec>) } sets locks: locks,
+        of TryAcquireAllRequest AcquireAllRequest ReleaseAllRequest;
+
+    HoldAtLeast { fn hold_at_least(time: Duration) } sets hold_at_least: Some(proto(time)),
+        of TryAcquireRequest AcquireRequest;
+
+    LockDelay { fn lock_delay(time: Duration) } sets lock_delay: Some(proto(time)),
+        of TryAcquireRequest AcquireRequest CampaignRequest;
+
+    WithValue { fn value(value: impl Into<String>) } sets value: value.into(),
+        of CampaignRequest ProclaimRequest;
+
+    Because { fn because(reason: impl Into<String>) } sets reason: reason.into(),
+        of RequestYieldRequest ForceReleaseRequest EndSessionRequest;
+
+    WithPrefix { fn prefix(prefix: impl Into<String>) } sets prefix: prefix.into(),
+        of ListLocksRequest WatchRequest;
+
+    UponDisconnect { fn upon_disconnect(then: pb::OnDisconnect) } sets on_disconnect: then.into(),
         of OpenSession;
+
+    Called { fn called(name: impl Into<String>) } sets client_name: name.into(),
+        of OpenSession RequestYieldRequest;
 
     Permits { fn permits(count: u32) } sets permits: count,
         of TryAcquirePermitsRequest AcquirePermitsRequest SetPermitsRequest;
@@ -83,6 +105,7 @@ pub trait Named: Default {
 macro_rules! named {
     ($($Message:ident)*) => {$(
         impl Named for pb::$Message {
+            #[allow(clippy::needless_update, reason = "some have no other field")]
             fn named(name: impl Into<String>) -> Self {
                 Self { name: name.into(), ..Self::default() }
             }
@@ -94,4 +117,7 @@ named! {
     TryAcquireRequest AcquireRequest RenewRequest ReleaseRequest
     TryAcquirePermitsRequest AcquirePermitsRequest ReleasePermitsRequest RenewPermitsRequest
     SetPermitsRequest SetCountRequest CountDownRequest AwaitLatchRequest AwaitFreeRequest
+    DescribeRequest CheckTokenRequest ExplainRequest WatchLockRequest DescribeSemaphoreRequest
+    CampaignRequest ProclaimRequest ResignRequest LeaderRequest ObserveRequest OfferRequest
+    ClaimRequest RequestYieldRequest ForceReleaseRequest
 }

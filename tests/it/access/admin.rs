@@ -2,11 +2,10 @@
 //! asked for.
 
 use lockkeeper_access::{Quotas, Right};
-use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
-use tonic::Code;
+use lockkeeper_api::pb::lock_admin_service_client::LockAdminServiceClient;
 
-use super::{ALICE, MALLORY, assert_refused, rule, world_with};
-use crate::support::secs;
+use super::{ALICE, MALLORY, rule, world_with};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn nobody_looks_at_what_is_others_or_takes_it_away_without_the_right() {
@@ -29,38 +28,28 @@ async fn nobody_looks_at_what_is_others_or_takes_it_away_without_the_right() {
     ] {
         let client = world.client_as(0, identity).await;
         let mut admin = LockAdminServiceClient::new(client.channel());
-        let list = pb::ListLocksRequest {
-            prefix: prefix.to_owned(),
-            ..Default::default()
-        };
-        let watch = pb::WatchRequest {
-            prefix: prefix.to_owned(),
-            ..Default::default()
-        };
+        let list = pb::ListLocksRequest::default().prefix(prefix);
+        let watch = pb::WatchRequest::default().prefix(prefix);
         let (listed, watched) = (admin.list_locks(list).await, admin.watch(watch).await);
         let sessions = admin.list_sessions(pb::ListSessionsRequest::default());
-        assert_refused(sessions.await, Code::PermissionDenied, "PERMISSION_DENIED");
+        expect_refused(sessions.await, Code::PermissionDenied, "PERMISSION_DENIED");
         if may {
             assert_eq!(listed.unwrap().into_inner().locks.len(), 1);
             assert!(watched.is_ok());
         } else {
-            assert_refused(listed, Code::PermissionDenied, "PERMISSION_DENIED");
-            assert_refused(watched, Code::PermissionDenied, "PERMISSION_DENIED");
+            expect_refused(listed, Code::PermissionDenied, "PERMISSION_DENIED");
+            expect_refused(watched, Code::PermissionDenied, "PERMISSION_DENIED");
         }
     }
-    let force = |name: &str| pb::ForceReleaseRequest {
-        name: name.to_owned(),
-        reason: "why".to_owned(),
-        ..Default::default()
-    };
+    let force = |name: &str| pb::ForceReleaseRequest::named(name).because("why");
     let mut admin = LockAdminServiceClient::new(client.channel());
     let refused = admin.force_release(force("orders/1")).await;
-    assert_refused(refused, Code::PermissionDenied, "PERMISSION_DENIED");
+    expect_refused(refused, Code::PermissionDenied, "PERMISSION_DENIED");
     assert!(held.acquired, "its own lock, too");
     let alice = world.client_as(0, ALICE).await;
     let mut admin = LockAdminServiceClient::new(alice.channel());
     let refused = admin.force_release(force("invoices/1")).await;
-    assert_refused(refused, Code::PermissionDenied, "PERMISSION_DENIED");
+    expect_refused(refused, Code::PermissionDenied, "PERMISSION_DENIED");
     let released = admin.force_release(force("orders/1")).await.unwrap();
     assert!(released.into_inner().released);
 }

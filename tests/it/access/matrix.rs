@@ -1,23 +1,19 @@
 //! Identity, right and call: every RPC and every frame of a session that the descriptors have,
 //! asked by callers who may not. One without a row fails.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use lockkeeper_access::{Quotas, Right};
-use lockkeeper_api::pb::{self, session_request::Request as Frame, session_response::Response};
+use lockkeeper_api::pb::session_request::Request as Frame;
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, Value};
-use tonic::{Code, Request, Status, client::Grpc};
+use tonic::{Request, client::Grpc};
 use tonic_types::StatusExt as _;
 
 use super::{raw::Raw, rule, world_with};
-use crate::support::{
-    World,
-    client::{Client, Session},
-    reason,
-};
+use crate::support::prelude::*;
 
 /// The call; the right that it needs, empty if it names nothing; the reason of the refusal when
 /// another identity gives the session id of the owner, about the owner's name and about its own.
@@ -399,10 +395,8 @@ async fn the_first_frames_open_no_session_of_hers() {
     let hers = session.acquire(HERS).await;
     let mut nobody = world.client_as(0, NOBODY).await;
     let open = Frame::Open(pb::OpenSession::default());
-    let denied = nobody.session(open).await.err().unwrap();
-    assert_eq!(reason(&denied), DENIED);
-    let denied = nobody.resume(&opened, Vec::new()).await.err().unwrap();
-    assert_eq!(reason(&denied), DENIED);
+    assert_eq!(refusal(nobody.session(open).await), DENIED);
+    assert_eq!(refusal(nobody.resume(&opened, Vec::new()).await), DENIED);
     for caller in OTHERS {
         let mut client = world.client_as(0, caller).await;
         for grants in [Vec::new(), vec![hers.clone()]] {

@@ -13,9 +13,8 @@ mod sessions;
 mod shares;
 
 use lockkeeper_access::{Access, Config, Port, Quotas, Right, Rule};
-use tonic::{Code, Status};
 
-use crate::support::{Options, World, client::Client, reason};
+use crate::support::prelude::*;
 
 /// Who owns what, and who would like to.
 const ALICE: &str = "spiffe://prod/alice";
@@ -45,11 +44,10 @@ pub(crate) fn access(rules: Vec<Rule>, quotas: Quotas) -> Access {
 }
 
 fn world_with(rules: Vec<Rule>, quotas: Quotas) -> World {
-    World::with(&Options {
-        coordinators: 2,
-        access: access(rules, quotas),
-        ..Options::default()
-    })
+    World::with(&Options::with(|it| {
+        it.coordinators = 2;
+        it.access = access(rules, quotas);
+    }))
 }
 
 /// A world in which both may use every name, with a client of each.
@@ -61,23 +59,11 @@ async fn both() -> (World, Client, Client) {
 }
 
 #[track_caller]
-fn assert_refused<T>(answer: Result<T, Status>, code: Code, expected: &str) {
-    let Err(refused) = answer else {
-        panic!("expected {expected}, got an answer")
-    };
-    assert_eq!(
-        (refused.code(), reason(&refused).as_str()),
-        (code, expected),
-        "{refused:?}"
-    );
-}
-
-#[track_caller]
 fn assert_no_session<T>(answer: Result<T, Status>) {
-    assert_refused(answer, Code::NotFound, "SESSION_NOT_FOUND");
+    expect_refused(answer, Code::NotFound, "SESSION_NOT_FOUND");
 }
 
 #[track_caller]
 fn assert_not_owner<T>(answer: Result<T, Status>) {
-    assert_refused(answer, Code::FailedPrecondition, "NOT_OWNER");
+    expect_refused(answer, Code::FailedPrecondition, "NOT_OWNER");
 }

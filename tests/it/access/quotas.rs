@@ -1,54 +1,38 @@
 //! How much one identity may have.
 
 use lockkeeper_access::Quotas;
-use lockkeeper_api::pb::{self, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::{ALICE, MALLORY, assert_refused, world_with};
+use super::{ALICE, MALLORY, world_with};
+use crate::support::prelude::*;
 use crate::{
     lock_watch::await_free,
-    support::{
-        World,
-        client::{Client, acquire_request, try_request},
-        counters::Semaphore,
-        eventually, secs,
-        several::{release_all, specs, try_all},
-    },
+    support::several::{release_all, specs, try_all},
 };
 
 fn assert_full<T>(answer: Result<T, Status>) {
-    assert_refused(answer, Code::ResourceExhausted, "QUOTA_GRANTS");
+    expect_refused(answer, Code::ResourceExhausted, "QUOTA_GRANTS");
 }
 
-/// A world with this quota of grants, and a client.
-async fn with_grants(grants: u32) -> (World, Client) {
-    let quotas = Quotas {
-        grants,
-        ..Quotas::default()
-    };
+/// A world with these quotas, and a client of each.
+async fn with_quotas(change: impl FnOnce(&mut Quotas)) -> (World, Client, Client) {
+    let mut quotas = Quotas::default();
+    change(&mut quotas);
     let world = world_with(Vec::new(), quotas);
     let alice = world.client_as(0, ALICE).await;
-    (world, alice)
+    let mallory = world.client_as(0, MALLORY).await;
+    (world, alice, mallory)
 }
 
 #[tokio::test(start_paused = true)]
 async fn sessions_grants_and_waiters_are_counted_for_each_identity_and_given_back() {
-    let world = world_with(
-        Vec::new(),
-        Quotas {
-            sessions: 1,
-            grants: 2,
-            waiters: 1,
-            ..Quotas::default()
-        },
-    );
-    let mut alice = world.client_as(0, ALICE).await;
-    let mut mallory = world.client_as(0, MALLORY).await;
+    let (world, mut alice, mut mallory) = with_quotas(|it| {
+        (it.sessions, it.grants, it.waiters) = (1, 2, 1);
+    })
+    .await;
     let mut session = alice.open().await;
     let refused = alice.open_with(pb::OpenSession::default()).await;
-    assert_refused(refused, Code::ResourceExhausted, "QUOTA_SESSIONS");
+    expect_refused(refused, Code::ResourceExhausted, "QUOTA_SESSIONS");
     let mut others = mallory.open().await;
 
     session.acquire("a").await;
@@ -60,19 +44,18 @@ async fn sessions_grants_and_waiters_are_counted_for_each_identity_and_given_bac
     session.release("a").await;
     session.acquire("c").await;
 
-    let first = others.send_acquire("b", "");
-    assert!(matches!(others.answer(first).await, Response::Waiting(_)));
+    others.waits_for("b", "").await;
     let op_id = others.send_acquire("c", "");
     assert_eq!(others.expect_failed(op_id).await, "QUOTA_WAITERS");
     let wait = mallory.acquire(acquire_request("b", "x")).await;
     let ended = wait.unwrap().end().await;
-    assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS");
+    expect_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS");
     // Sessionless waits count as well. A caller that may have no more grants cannot wait for one.
     session.release("c").await;
     let wait = alice.waits(acquire_request("b", "x")).await;
     let second = alice.acquire(acquire_request("b", "y")).await;
     let ended = second.unwrap().end().await;
-    assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS");
+    expect_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS");
 
     session.close().await.unwrap();
     drop(wait);
@@ -87,14 +70,7 @@ async fn sessions_grants_and_waiters_are_counted_for_each_identity_and_given_bac
 
 #[tokio::test(start_paused = true)]
 async fn requests_are_limited_over_rpcs_and_frames_together() {
-    let world = world_with(
-        Vec::new(),
-        Quotas {
-            requests_per_second: 5,
-            ..Quotas::default()
-        },
-    );
-    let mut alice = world.client_as(0, ALICE).await;
+    let (_world, mut alice, mut mallory) = with_quotas(|it| it.requests_per_second = 5).await;
     let mut session = alice.open().await;
     for _ in 0..2 {
         session.try_acquire(try_request("a", "")).await;
@@ -113,24 +89,20 @@ async fn requests_are_limited_over_rpcs_and_frames_together() {
     let refused = refused.expect("five in a second and no more");
     let retry = refused.get_details_retry_info().unwrap().retry_delay;
     assert!(retry.is_some_and(|after| after <= secs(1)), "{retry:?}");
-    assert_refused(
-        Err::<(), _>(refused),
-        Code::ResourceExhausted,
-        "QUOTA_REQUESTS_PER_SECOND",
-    );
+    let reason = "QUOTA_REQUESTS_PER_SECOND";
+    expect_status(&refused, Code::ResourceExhausted, reason);
     let mut failed = 0;
     for _ in 0..20 {
         let op_id = session.send_release("a", "");
         failed += u32::from(matches!(session.end(op_id).await, Response::Failed(_)));
     }
     assert!(failed >= 10, "{failed} of 20");
-    let mut mallory = world.client_as(0, MALLORY).await;
     mallory.try_acquire("m", "ci", secs(30)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_permit_counts_as_a_grant() {
-    let (_world, mut alice) = with_grants(5).await;
+    let (_world, mut alice, _) = with_quotas(|it| it.grants = 5).await;
     let mut semaphore = Semaphore::new(&alice, "s");
     semaphore.set(100).await;
     let mut session = alice.open().await;
@@ -154,7 +126,7 @@ async fn every_permit_counts_as_a_grant() {
 
 #[tokio::test(start_paused = true)]
 async fn grants_without_a_session_count_until_they_are_released_or_over() {
-    let (world, mut alice) = with_grants(3).await;
+    let (_world, mut alice, mut mallory) = with_quotas(|it| it.grants = 3).await;
     alice.try_acquire("a", "ci", secs(30)).await.unwrap();
     alice.try_acquire("b", "ci", secs(30)).await.unwrap();
     let mut semaphore = Semaphore::new(&alice, "s");
@@ -182,13 +154,12 @@ async fn grants_without_a_session_count_until_they_are_released_or_over() {
     alice.try_acquire("f", "ci", secs(30)).await.unwrap();
     alice.try_acquire("g", "ci", secs(30)).await.unwrap();
     assert_full(alice.try_acquire("h", "ci", secs(30)).await);
-    let mut mallory = world.client_as(0, MALLORY).await;
     mallory.try_acquire("m", "ci", secs(30)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn several_locks_without_a_session_count_each() {
-    let (_world, mut alice) = with_grants(3).await;
+    let (_world, mut alice, _) = with_quotas(|it| it.grants = 3).await;
     alice.try_acquire("a", "ci", secs(30)).await.unwrap();
     // One of them counts already.
     let all = try_all(specs(&["a", "b", "c"]), "ci");
@@ -205,13 +176,7 @@ async fn several_locks_without_a_session_count_each() {
 
 #[tokio::test(start_paused = true)]
 async fn an_identity_has_a_share_of_the_waiters_of_one_lock() {
-    let quotas = Quotas {
-        waiters_per_lock: 2,
-        ..Quotas::default()
-    };
-    let world = world_with(Vec::new(), quotas);
-    let mut alice = world.client_as(0, ALICE).await;
-    let mut mallory = world.client_as(0, MALLORY).await;
+    let (world, mut alice, mut mallory) = with_quotas(|it| it.waiters_per_lock = 2).await;
     mallory.try_acquire("a", "x", secs(60)).await.unwrap();
     mallory.try_acquire("b", "x", secs(60)).await.unwrap();
     let mut waits = Vec::new();
@@ -220,7 +185,7 @@ async fn an_identity_has_a_share_of_the_waiters_of_one_lock() {
     }
     let third = alice.acquire(acquire_request("a", "3")).await;
     let ended = third.unwrap().end().await;
-    assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS_PER_LOCK");
+    expect_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS_PER_LOCK");
     waits.push(alice.waits(acquire_request("b", "3")).await);
     waits.push(mallory.waits(acquire_request("a", "y")).await);
     drop(waits.remove(0));
@@ -233,13 +198,7 @@ async fn an_identity_has_a_share_of_the_waiters_of_one_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn an_identity_has_a_share_of_the_waits_until_a_lock_is_free() {
-    let quotas = Quotas {
-        waiters_per_lock: 2,
-        ..Quotas::default()
-    };
-    let world = world_with(Vec::new(), quotas);
-    let mut alice = world.client_as(0, ALICE).await;
-    let mut mallory = world.client_as(0, MALLORY).await;
+    let (_world, mut alice, mut mallory) = with_quotas(|it| it.waiters_per_lock = 2).await;
     mallory.try_acquire("a", "x", secs(60)).await.unwrap();
     let free = || pb::AwaitFreeRequest::named("a");
     let mut waits = Vec::new();
@@ -251,7 +210,7 @@ async fn an_identity_has_a_share_of_the_waits_until_a_lock_is_free() {
         }
         let mut third = await_free(client, free()).await.unwrap();
         let ended = third.next().await;
-        assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS_PER_LOCK");
+        expect_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS_PER_LOCK");
     }
     mallory.release("a", "x").await.unwrap();
     for call in &mut waits {
@@ -264,17 +223,11 @@ async fn an_identity_has_a_share_of_the_waits_until_a_lock_is_free() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_that_a_client_leaves_open_are_counted() {
-    let quotas = Quotas {
-        streams: 2,
-        ..Quotas::default()
-    };
-    let world = world_with(Vec::new(), quotas);
-    let mut alice = world.client_as(0, ALICE).await;
-    let mut mallory = world.client_as(0, MALLORY).await;
+    let (_world, mut alice, mut mallory) = with_quotas(|it| it.streams = 2).await;
     let first = alice.open().await;
     let second = alice.open().await;
     let refused = alice.open_with(pb::OpenSession::default()).await;
-    assert_refused(refused, Code::ResourceExhausted, "QUOTA_STREAMS");
+    expect_refused(refused, Code::ResourceExhausted, "QUOTA_STREAMS");
     mallory.open().await;
     // Other calls are not streams.
     alice.try_acquire("a", "ci", secs(30)).await.unwrap();
@@ -290,7 +243,7 @@ async fn streams_that_a_client_leaves_open_are_counted() {
 /// A grant that was acquired again since is still held.
 #[tokio::test(start_paused = true)]
 async fn a_repeated_release_gives_nothing_back_a_second_time() {
-    let (_world, mut alice) = with_grants(1).await;
+    let (_world, mut alice, _) = with_quotas(|it| it.grants = 1).await;
     for together in [false, true] {
         let name = if together { "a" } else { "b" };
         for _ in 0..2 {

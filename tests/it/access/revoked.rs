@@ -1,10 +1,10 @@
 //! Access that is taken away ends every stream of the identity, not only its sessions.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use lockkeeper_access::{Access, Config, Port, Right};
 use lockkeeper_api::pb::{
-    self, lock_admin_service_client::LockAdminServiceClient, lock_service_client::LockServiceClient,
+    lock_admin_service_client::LockAdminServiceClient, lock_service_client::LockServiceClient,
 };
 use lockkeeper_facades::{
     Facades,
@@ -14,10 +14,10 @@ use lockkeeper_facades::{
     },
 };
 use tempfile::TempDir;
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Request, Streaming};
 
 use super::rule;
-use crate::support::{Options, World, client::acquire_request, reason, secs};
+use crate::support::prelude::*;
 
 const ALICE: &str = "0123456789abcdef0123456789abcdef";
 const BOB: &str = "fedcba9876543210fedcba9876543210";
@@ -47,14 +47,13 @@ impl Tokens {
             ..Port::OPEN
         };
         let access = Access::new(config, port).unwrap();
-        let world = World::with(&Options {
-            access: access.clone(),
-            facades: Facades {
+        let world = World::with(&Options::with(|it| {
+            it.access = access.clone();
+            it.facades = Facades {
                 etcd: true,
                 ..Facades::default()
-            },
-            ..Options::default()
-        });
+            };
+        }));
         Self {
             world,
             access,
@@ -121,11 +120,7 @@ async fn waits_and_watches_of_a_token_that_is_removed_end() {
     }
     // The wait left nothing, and those of others go on.
     tokens.world.until_waiting(0, 1).await;
-    let release = pb::ReleaseRequest {
-        name: "a".to_owned(),
-        owner: "holder".to_owned(),
-        ..Default::default()
-    };
+    let release = pb::ReleaseRequest::named("a").by("holder");
     locks.release(shown(BOB, release)).await.unwrap();
     let granted = waits.remove(0).message().await.unwrap().unwrap();
     assert!(matches!(

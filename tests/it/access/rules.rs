@@ -1,12 +1,9 @@
 //! What no rule allows is refused. `matrix.rs` has every RPC and every frame.
 
 use lockkeeper_access::{Quotas, Right};
-use lockkeeper_api::pb::{self, session_request::Request};
-use lockkeeper_testkit::prelude::*;
-use tonic::Code;
 
-use super::{ALICE, MALLORY, access, assert_refused, rule, world_with};
-use crate::support::{Options, World, client::acquire_request, secs};
+use super::{ALICE, MALLORY, access, rule, world_with};
+use crate::support::prelude::*;
 
 /// Both may use what begins with `free/`; what begins with `orders/` is Alice's.
 fn world() -> World {
@@ -25,7 +22,7 @@ async fn a_right_is_not_another() {
     let mut alice = world.client_as(0, ALICE).await;
     assert!(alice.describe("a").await.holders.is_empty());
     let tried = alice.try_acquire("a", "o", secs(30)).await;
-    assert_refused(tried, Code::PermissionDenied, "PERMISSION_DENIED");
+    expect_refused(tried, Code::PermissionDenied, "PERMISSION_DENIED");
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,10 +54,7 @@ fn spec(name: &str) -> pb::LockSpec {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_no_rule_allows_any_more_is_granted_nothing() {
     let access = access(vec![rule("*", "", &Right::ALL)], Quotas::default());
-    let world = World::with(&Options {
-        access: access.clone(),
-        ..Options::default()
-    });
+    let world = World::with(&Options::with(|it| it.access = access.clone()));
     let mut alice = world.client_as(0, ALICE).await;
     let mut holder = alice.open().await;
     for name in ["a", "b"] {
@@ -71,11 +65,11 @@ async fn a_wait_that_no_rule_allows_any_more_is_granted_nothing() {
     call.expect_waiting().await;
     let mut session = mallory.open().await;
     let one = session.send_acquire("a", "one");
-    let all = session.send(Request::AcquireAll(pb::AcquireAllRequest {
-        locks: ["a", "b"].map(spec).to_vec(),
-        owner: "all".to_owned(),
-        ..Default::default()
-    }));
+    let all = session.send(Request::AcquireAll(
+        pb::AcquireAllRequest::default()
+            .of_locks(["a", "b"].map(spec).to_vec())
+            .by("all"),
+    ));
     let free = session.send(Request::AwaitFree(pb::AwaitFreeRequest::named("a")));
     let count = pb::SetCountRequest::named("latch").count(1);
     let set = holder.send(Request::SetCount(count));
@@ -99,7 +93,7 @@ async fn a_wait_that_no_rule_allows_any_more_is_granted_nothing() {
     let count = pb::CountDownRequest::named("latch").count_by(1);
     let counted = holder.send(Request::CountDown(count));
     holder.answer(counted).await;
-    assert_refused(
+    expect_refused(
         call.end().await,
         Code::PermissionDenied,
         "PERMISSION_DENIED",

@@ -1,16 +1,13 @@
 //! Sessions belong to whoever opened them, on every coordinator.
 
 use lockkeeper_access::Quotas;
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
-use tonic::Code;
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
     server_reflection_request::MessageRequest,
 };
 
-use super::{ALICE, MALLORY, assert_no_session, assert_refused, both, world_with};
-use crate::support::client::try_request;
+use super::{ALICE, MALLORY, assert_no_session, both, world_with};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn resume_by_another_is_refused_here_and_elsewhere() {
@@ -43,9 +40,9 @@ async fn whoever_shows_nothing_is_refused_but_may_ask_for_health() {
     let world = world_with(Vec::new(), Quotas::default());
     let mut nobody = world.client(0).await;
     let tried = nobody.api.try_acquire(try_request("a", "")).await;
-    assert_refused(tried, Code::Unauthenticated, "UNAUTHENTICATED");
+    expect_refused(tried, Code::Unauthenticated, "UNAUTHENTICATED");
     let opened = nobody.open_with(pb::OpenSession::default()).await;
-    assert_refused(opened, Code::Unauthenticated, "UNAUTHENTICATED");
+    expect_refused(opened, Code::Unauthenticated, "UNAUTHENTICATED");
     let mut health = tonic_health::pb::health_client::HealthClient::new(nobody.channel());
     let request = tonic_health::pb::HealthCheckRequest::default();
     let checked = health.check(request).await.unwrap().into_inner();

@@ -2,10 +2,10 @@
 //! shared out.
 
 use lockkeeper_access::{Quotas, Right};
-use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
-use tonic::Code;
+use lockkeeper_api::pb::lock_admin_service_client::LockAdminServiceClient;
 
-use super::{ALICE, MALLORY, assert_refused, rule, world_with};
+use super::{ALICE, MALLORY, rule, world_with};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_session_needs_some_right() {
@@ -13,7 +13,7 @@ async fn a_session_needs_some_right() {
     let world = world_with(rules, Quotas::default());
     let mut mallory = world.client_as(0, MALLORY).await;
     let opened = mallory.open_with(pb::OpenSession::default()).await;
-    assert_refused(opened, Code::PermissionDenied, "PERMISSION_DENIED");
+    expect_refused(opened, Code::PermissionDenied, "PERMISSION_DENIED");
     assert_eq!(world.coordinator(0).load().sessions, 0);
     let mut alice = world.client_as(0, ALICE).await;
     alice.open().await.close().await.unwrap();
@@ -44,7 +44,7 @@ async fn an_admin_of_a_prefix_leaves_watchers_to_admins_of_everything() {
             {
                 Ok(watch) => open.push(watch),
                 Err(status) => {
-                    assert_refused::<()>(Err(status), Code::ResourceExhausted, "WATCHERS_MAX");
+                    expect_refused::<()>(Err(status), Code::ResourceExhausted, "WATCHERS_MAX");
                     refused += 1;
                 }
             }

@@ -1,15 +1,7 @@
 //! Which names are contended most.
 
-use lockkeeper_api::pb::{self, session_request::Request};
-use lockkeeper_testkit::prelude::*;
-
 use super::admin;
-use crate::support::{
-    World,
-    client::{acquire_request, std_duration},
-    counters::{Latch, Semaphore},
-    millis, secs,
-};
+use crate::support::prelude::*;
 
 async fn contention(world: &World, prefix: &str) -> Vec<pb::ContendedName> {
     let request = pb::ListContentionRequest {
@@ -21,8 +13,7 @@ async fn contention(world: &World, prefix: &str) -> Vec<pb::ContendedName> {
 
 #[tokio::test(start_paused = true)]
 async fn waits_holds_and_refusals_are_counted_by_name_and_client() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let open = pb::OpenSession::default().called("ci");
     let mut holder = client.open_with(open).await.unwrap();
     holder.acquire("uncontended").await;
@@ -36,8 +27,7 @@ async fn waits_holds_and_refusals_are_counted_by_name_and_client() {
     tokio::time::sleep(secs(10)).await;
     holder.release("a").await;
     call.expect_granted().await;
-    let refused = client.try_acquire("a", "y", secs(60)).await.unwrap();
-    assert!(!refused.acquired);
+    assert!(!client.gets_for("a", "y", secs(60)).await);
     let short = acquire_request("a", "y").within(secs(1));
     client.acquire(short).await.unwrap().expect_timeout().await;
 
@@ -60,8 +50,7 @@ async fn waits_holds_and_refusals_are_counted_by_name_and_client() {
 
 #[tokio::test(start_paused = true)]
 async fn each_name_has_its_own_waiters() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let mut holder = client.open().await;
     for name in ["a", "b"] {
         holder.acquire(name).await;
@@ -81,8 +70,7 @@ async fn each_name_has_its_own_waiters() {
 
 #[tokio::test(start_paused = true)]
 async fn semaphores_are_contended_and_latches_are_not() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let mut semaphore = Semaphore::new(&client, "s");
     semaphore.set(1).await;
     assert!(semaphore.gets_for("x", 1, secs(60)).await);

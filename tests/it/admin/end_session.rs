@@ -1,22 +1,13 @@
 //! Sessions that an operator ends: what their clients receive, and that they cannot be resumed.
 
 use lockkeeper_access::{Quotas, Right};
-use lockkeeper_api::pb::{
-    self, LostReason, lock_admin_service_client::LockAdminServiceClient, session_response::Response,
-};
+use lockkeeper_api::pb::lock_admin_service_client::LockAdminServiceClient;
 use lockkeeper_coordinator::{Reason, SessionsOf};
-use tokio::time::Instant;
-use tonic::{Code, Status, transport::Channel};
+use tonic::transport::Channel;
 
 use super::admin;
-use crate::{
-    access::{access, rule},
-    support::{
-        Options, World,
-        client::{Session, expect_status},
-        reason, secs,
-    },
-};
+use crate::access::{access, rule};
+use crate::support::prelude::*;
 
 async fn end(
     client: &mut LockAdminServiceClient<Channel>,
@@ -52,13 +43,11 @@ async fn expect_end(mut session: Session) {
 
 #[tokio::test(start_paused = true)]
 async fn an_ended_session_is_told_loses_its_locks_and_comes_back_nowhere() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (world, mut client, mut other) = World::two_with_clients().await;
     let mut session = client.open().await;
     let grant = session.acquire("a").await;
     let mut waiting = other.open().await;
-    let op_id = waiting.send_acquire("a", "");
-    assert!(matches!(waiting.answer(op_id).await, Response::Waiting(_)));
+    let op_id = waiting.waits_for("a", "").await;
     let mut admin = admin(&client);
     let digest = digests(&mut admin, "").await.remove(0);
     let ended = end(&mut admin, &digest, "").await.unwrap();
@@ -68,8 +57,7 @@ async fn an_ended_session_is_told_loses_its_locks_and_comes_back_nowhere() {
     expect_end(session).await;
     for client in [&mut client, &mut other] {
         let refused = client.resume(&opened, vec![grant.clone()]).await;
-        let refused = refused.err().unwrap();
-        expect_status(&refused, Code::NotFound, "SESSION_NOT_FOUND");
+        expect_refused(refused, Code::NotFound, "SESSION_NOT_FOUND");
     }
     let again = end(&mut admin, &digest, "").await.unwrap_err();
     expect_status(&again, Code::NotFound, "SESSION_NOT_FOUND");
@@ -91,35 +79,29 @@ async fn a_request_that_means_no_session_is_refused_by_its_field() {
         identity: "nobody".to_owned(),
         ..Default::default()
     };
-    let refused = admin.end_session(request).await.unwrap_err();
-    assert_eq!(reason(&refused), "INVALID_REASON");
+    assert_eq!(refusal(admin.end_session(request).await), "INVALID_REASON");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_admin_of_a_prefix_ends_sessions_that_hold_nothing_else() {
     let own = [Right::Acquire, Right::Release];
-    let world = World::with(&Options {
-        access: access(
+    let world = World::with(&Options::with(|it| {
+        it.access = access(
             vec![
                 rule("alice", "", &own),
                 rule("team", "a/", &[Right::Admin]),
                 rule("root", "", &[Right::Admin]),
             ],
             Quotas::default(),
-        ),
-        ..Options::default()
-    });
+        );
+    }));
     let mut alice = world.client_as(0, "alice").await;
     let mut session = alice.open().await;
     let mut root = admin(&world.client_as(0, "root").await);
     let mut team = admin(&world.client_as(0, "team").await);
     let digest = digests(&mut root, "alice").await.remove(0);
     let refused = |answer: Result<pb::EndSessionResponse, Status>| {
-        expect_status(
-            &answer.unwrap_err(),
-            Code::PermissionDenied,
-            "PERMISSION_DENIED",
-        );
+        expect_refused(answer, Code::PermissionDenied, "PERMISSION_DENIED");
     };
     // It holds nothing; one that is not there looks the same.
     refused(end(&mut team, &digest, "").await);

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_api::pb::{LockMode, LostReason, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-
 use super::{admin, force};
-use crate::support::{World, client::acquire_request, reason, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_release_by_force_tells_the_session_here_at_once_and_lets_the_next_in() {
@@ -15,8 +12,7 @@ async fn a_release_by_force_tells_the_session_here_at_once_and_lets_the_next_in(
     let (mut session, mut waiting) = (client.open().await, other.open().await);
     let grant = session.acquire("a").await;
     session.acquire("a").await;
-    let op_id = waiting.send_acquire("a", "");
-    assert!(matches!(waiting.answer(op_id).await, Response::Waiting(_)));
+    let op_id = waiting.waits_for("a", "").await;
     let begun = tokio::time::Instant::now();
     let released = force(&mut admin(&other), "a", "it hangs").await.unwrap();
     assert!(released.released);
@@ -41,8 +37,7 @@ async fn the_old_token_is_outdated_before_anybody_else_has_the_lock() {
     force(&mut admin(&client), "a", "why").await.unwrap();
     let checked = client.check_token("a", token).await;
     assert!(!checked.current && !checked.held);
-    let error = client.release("a", "x").await.unwrap_err();
-    assert_eq!(reason(&error), "NOT_OWNER");
+    assert_eq!(refusal(client.release("a", "x").await), "NOT_OWNER");
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,8 +72,7 @@ async fn a_session_of_another_coordinator_is_told_why_at_its_next_look() {
 
 #[tokio::test(start_paused = true)]
 async fn who_finds_out_by_releasing_is_told_why_too() {
-    let world = World::of(2);
-    let (mut client, other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, other) = World::two_with_clients().await;
     let mut session = client.open().await;
     session.acquire("a").await;
     force(&mut admin(&other), "a", "it hangs").await.unwrap();
@@ -95,8 +89,7 @@ async fn who_finds_out_by_releasing_is_told_why_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_later_loss_is_not_told_as_one_by_force() {
-    let world = World::of(2);
-    let (mut client, other) = (world.client(0).await, world.client(1).await);
+    let (world, mut client, other) = World::two_with_clients().await;
     let mut session = client.open().await;
     session.acquire("a").await;
     force(&mut admin(&other), "a", "it hangs").await.unwrap();
@@ -115,18 +108,14 @@ async fn a_later_loss_is_not_told_as_one_by_force() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_no_lock_or_has_no_reason_is_refused() {
-    let world = World::new();
-    let client = world.client(0).await;
+    let (world, client) = World::with_client().await;
     let mut admin = admin(&client);
     world.redis(&["SET", "a", "1"]);
-    let refused = force(&mut admin, "a", "why").await.unwrap_err();
-    assert_eq!(reason(&refused), "WRONG_KIND");
+    assert_eq!(refusal(force(&mut admin, "a", "why").await), "WRONG_KIND");
     for bad in ["", "a\nb"] {
-        let refused = force(&mut admin, "a", bad).await.unwrap_err();
-        assert_eq!(reason(&refused), "INVALID_REASON");
+        assert_eq!(refusal(force(&mut admin, "a", bad).await), "INVALID_REASON");
     }
-    let refused = force(&mut admin, "", "why").await.unwrap_err();
-    assert_eq!(reason(&refused), "INVALID_NAME");
+    assert_eq!(refusal(force(&mut admin, "", "why").await), "INVALID_NAME");
     let free = force(&mut admin, "b", "why").await.unwrap();
     assert!(!free.released && free.holders.is_empty());
 }

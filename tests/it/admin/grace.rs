@@ -1,17 +1,9 @@
 //! Releases by force that wait for the holders to stop.
 
-use lockkeeper_api::pb::{
-    self, LockMode, LostReason, session_request::Request, session_response::Response,
-};
-use lockkeeper_testkit::{prelude::*, several::specs};
-use tokio::time::Instant;
+use lockkeeper_testkit::several::specs;
 
 use super::{admin, force, force_within};
-use crate::support::{
-    World,
-    client::{acquire_request, std_duration},
-    reason, secs,
-};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn nobody_else_is_granted_the_lock_before_its_holder_has_released_the_lost_grant() {
@@ -20,8 +12,7 @@ async fn nobody_else_is_granted_the_lock_before_its_holder_has_released_the_lost
         let (mut client, mut other) = (world.client(0).await, world.client(0).await);
         let (mut session, mut waiting) = (client.open().await, other.open().await);
         let grant = session.acquire("a").await;
-        let op_id = waiting.send_acquire("a", "");
-        assert!(matches!(waiting.answer(op_id).await, Response::Waiting(_)));
+        let op_id = waiting.waits_for("a", "").await;
         let released = force_within(&mut admin(&other), "a", "it hangs", secs(20)).await;
         let released = released.unwrap();
         assert!(released.released);
@@ -39,8 +30,7 @@ async fn nobody_else_is_granted_the_lock_before_its_holder_has_released_the_lost
             "the holder is shown as long as it is waited for"
         );
         tokio::time::sleep(secs(10)).await;
-        let tried = client.try_acquire("a", "other", secs(30)).await.unwrap();
-        assert!(tried.grant.is_none());
+        assert!(!client.gets_for("a", "other", secs(30)).await);
         let op = session.send_release("a", "");
         assert_eq!(session.expect_failed(op).await, "NOT_OWNER");
         let next = waiting.expect_granted(op_id).await;
@@ -51,12 +41,10 @@ async fn nobody_else_is_granted_the_lock_before_its_holder_has_released_the_lost
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_does_not_answer_is_waited_for_only_so_long() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let (mut session, mut waiting) = (client.open().await, other.open().await);
     session.acquire("a").await;
-    let op_id = waiting.send_acquire("a", "");
-    assert!(matches!(waiting.answer(op_id).await, Response::Waiting(_)));
+    let op_id = waiting.waits_for("a", "").await;
     let begun = Instant::now();
     let mut admin = admin(&other);
     force_within(&mut admin, "a", "it hangs", secs(15))
@@ -69,8 +57,7 @@ async fn a_holder_that_does_not_answer_is_waited_for_only_so_long() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_of_another_coordinator_learns_how_long_it_has() {
-    let world = World::of(2);
-    let (mut client, mut other) = (world.client(0).await, world.client(1).await);
+    let (_world, mut client, mut other) = World::two_with_clients().await;
     let (mut session, mut waiting) = (client.open().await, other.open().await);
     session.acquire("a").await;
     let write = acquire_request("b", "").in_mode(LockMode::Write);
@@ -88,8 +75,7 @@ async fn a_session_of_another_coordinator_learns_how_long_it_has() {
         assert!(left > secs(19) && left <= secs(20), "at once: {left:?}");
     }
     let begun = Instant::now();
-    let op_id = waiting.send_acquire("a", "");
-    assert!(matches!(waiting.answer(op_id).await, Response::Waiting(_)));
+    let op_id = waiting.waits_for("a", "").await;
     session.send_release("a", "");
     waiting.expect_granted(op_id).await;
     let read = acquire_request("b", "").in_mode(LockMode::Read);
@@ -106,8 +92,7 @@ async fn a_holder_without_a_session_is_not_waited_for() {
     let mut admin = admin(&client);
     let released = force_within(&mut admin, "a", "why", secs(20)).await;
     assert_eq!(released.unwrap().closed_for, None);
-    let next = client.try_acquire("a", "y", secs(30)).await.unwrap();
-    assert!(next.grant.is_some());
+    assert!(client.gets_for("a", "y", secs(30)).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,8 +104,7 @@ async fn a_second_release_by_force_opens_the_lock_at_once() {
         .await
         .unwrap();
     assert!(force(&mut admin, "a", "now").await.unwrap().released);
-    let next = client.try_acquire("a", "y", secs(30)).await.unwrap();
-    assert!(next.grant.is_some());
+    assert!(client.gets_for("a", "y", secs(30)).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,13 +118,12 @@ async fn several_locks_are_acknowledged_together() {
         .unwrap();
     session.expect_lost().await;
     session.release_all(&specs(&["a", "b"])).await;
-    let next = client.try_acquire("b", "y", secs(30)).await.unwrap();
-    assert!(next.grant.is_some());
+    assert!(client.gets_for("b", "y", secs(30)).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_period_that_is_no_lease_is_refused() {
     let (_world, client) = World::with_client().await;
     let refused = force_within(&mut admin(&client), "a", "why", secs(100_000)).await;
-    assert_eq!(reason(&refused.unwrap_err()), "INVALID_GRACE_PERIOD");
+    assert_eq!(refusal(refused), "INVALID_GRACE_PERIOD");
 }

@@ -2,17 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_api::pb::{self, LockMode, NameKind, SessionPhase, session_response::Response};
-use lockkeeper_store::host::Value;
-use lockkeeper_testkit::prelude::*;
-use tonic::Code;
+use lockkeeper_api::pb::{NameKind, SessionPhase};
 
 use super::{Admin, admin, force};
-use crate::support::{
-    Options, World,
-    client::{expect_status, std_duration},
-    expect, reason, secs,
-};
+use crate::support::prelude::*;
 
 /// All pages of at most so many.
 async fn list(admin: &mut Admin, prefix: &str, page_size: u32) -> Vec<pb::LockSummary> {
@@ -49,8 +42,7 @@ async fn locks_are_listed_page_by_page_with_who_holds_and_waits() {
         }
         session.acquire("invoices").await;
         world.redis(&["SET", "orders:x", "no lock"]);
-        let op_id = session.send_acquire("orders:3", "another");
-        assert!(matches!(session.answer(op_id).await, Response::Waiting(_)));
+        session.waits_for("orders:3", "another").await;
         let mut admin = admin(&client);
         for page_size in [0, 1, 7, 1000] {
             let page_size = if page_size == 0 { 100 } else { page_size };
@@ -79,15 +71,13 @@ async fn locks_are_listed_page_by_page_with_who_holds_and_waits() {
             page_token: "nonsense".to_owned(),
             ..Default::default()
         };
-        let refused = admin.list_locks(bad).await.unwrap_err();
-        assert_eq!(reason(&refused), "INVALID_PAGE_TOKEN");
+        assert_eq!(refusal(admin.list_locks(bad).await), "INVALID_PAGE_TOKEN");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_stays_held_is_listed_while_other_keys_go() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     for number in 0..300 {
         let name = format!("held:{number}");
         client.try_acquire(&name, "x", secs(30)).await.unwrap();
@@ -117,8 +107,7 @@ async fn what_stays_held_is_listed_while_other_keys_go() {
 
 #[tokio::test(start_paused = true)]
 async fn under_a_prefix_of_the_store_only_what_is_ours_is_listed() {
-    let mut options = Options::default();
-    options.limits.key_prefix = "app1:".into();
+    let options = Options::with(|it| it.limits.key_prefix = "app1:".into());
     let world = World::with(&options);
     let mut client = world.client(0).await;
     client.try_acquire("a", "x", secs(30)).await.unwrap();
@@ -133,8 +122,7 @@ async fn under_a_prefix_of_the_store_only_what_is_ours_is_listed() {
 
 #[tokio::test(start_paused = true)]
 async fn semaphores_and_latches_are_listed_as_what_they_are() {
-    let world = World::new();
-    let client = world.client(0).await;
+    let (_world, client) = World::with_client().await;
     let mut semaphores =
         pb::semaphore_service_client::SemaphoreServiceClient::new(client.channel());
     let set = pb::SetPermitsRequest::named("s").permits(3);
@@ -175,8 +163,7 @@ async fn sessions_are_listed_by_their_digests() {
     let (mut client, mut mortal) = (world.client(0).await, world.client(0).await);
     let mut session = client.open().await;
     session.acquire("a").await;
-    let op_id = session.send_acquire("a", "another");
-    assert!(matches!(session.answer(op_id).await, Response::Waiting(_)));
+    session.waits_for("a", "another").await;
     let _detached = mortal.open().await;
     mortal.cut();
     crate::support::eventually("its stream is gone", || async {

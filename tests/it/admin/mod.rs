@@ -8,12 +8,10 @@ mod list;
 mod pages;
 mod watch;
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
+use lockkeeper_api::pb::lock_admin_service_client::LockAdminServiceClient;
 use tonic::transport::Channel;
 
-use crate::support::client::{Client, proto};
+use crate::support::prelude::*;
 
 type Admin = LockAdminServiceClient<Channel>;
 

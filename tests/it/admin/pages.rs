@@ -1,15 +1,11 @@
 //! Pages of the console, as other coordinators read them.
 
 use lockkeeper_access::{Quotas, Right};
-use lockkeeper_api::pb;
 use serde_json::Value;
-use tonic::{Code, Status};
 
 use super::{Admin, admin};
-use crate::{
-    access::{access, rule},
-    support::{Options, World},
-};
+use crate::access::{access, rule};
+use crate::support::prelude::*;
 
 async fn read(admin: &mut Admin, page: &str, query: &str) -> Result<Value, Status> {
     let request = pb::ReadPageRequest {
@@ -22,8 +18,7 @@ async fn read(admin: &mut Admin, page: &str, query: &str) -> Result<Value, Statu
 
 #[tokio::test(start_paused = true)]
 async fn a_history_goes_back_from_an_event_without_repeating_it() {
-    let world = World::new();
-    let client = world.client(0).await;
+    let (world, client) = World::with_client().await;
     let mut session = client.clone().open().await;
     // Consoles ask for it.
     world.coordinator(0).keep_history();
@@ -51,10 +46,9 @@ async fn a_history_goes_back_from_an_event_without_repeating_it() {
 #[tokio::test(start_paused = true)]
 async fn a_page_of_a_name_needs_the_right_to_that_name_only() {
     let rules = vec![rule("ops", "team/", &[Right::Admin])];
-    let world = World::with(&Options {
-        access: access(rules, Quotas::default()),
-        ..Options::default()
-    });
+    let world = World::with(&Options::with(|it| {
+        it.access = access(rules, Quotas::default());
+    }));
     let mut admin = admin(&world.client_as(0, "ops").await);
     for page in ["lock", "semaphore", "latch"] {
         let own = read(&mut admin, page, "name=team/a").await;

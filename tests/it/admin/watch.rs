@@ -1,11 +1,11 @@
 //! Watchers: a snapshot, then what happens.
 
-use lockkeeper_api::pb::{self, LostReason, WatchEvent, watch_response};
+use lockkeeper_api::pb::{WatchEvent, watch_response};
 use lockkeeper_coordinator::Watched;
 use tonic::Streaming;
 
 use super::{Admin, admin, force};
-use crate::support::{World, expect, reason, secs};
+use crate::support::prelude::*;
 
 async fn watch(admin: &mut Admin, prefix: &str) -> Streaming<pb::WatchResponse> {
     let prefix = prefix.to_owned();
@@ -144,6 +144,5 @@ async fn watchers_are_bounded_and_end_when_the_coordinator_drains() {
     let mut events = watch(&mut admin(&client), "").await;
     assert!(snapshot(&mut events).await.is_empty());
     coordinator.drain(secs(1)).await;
-    let ended = events.message().await.unwrap_err();
-    assert_eq!(reason(&ended), "DRAINING");
+    assert_eq!(refusal(events.message().await), "DRAINING");
 }

@@ -2,10 +2,10 @@
 
 use lockkeeper_client::{LockMode, Observed};
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::two;
-use crate::support::{expect, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_leads_until_it_resigns_and_then_the_next() {

@@ -1,10 +1,9 @@
 //! Waiting until a lock is free.
 
 use lockkeeper_client::{Error, NotGrantedReason};
-use tokio::time::Instant;
 
 use super::{acquire, two};
-use crate::support::{expect, millis, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_client_waits_until_a_lock_is_free_and_survives_a_broken_connection() {

@@ -1,16 +1,12 @@
 //! Taking, giving back, losing, giving up.
 
-use std::sync::Arc;
-
 use lockkeeper_api::pb::ForceReleaseRequest;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Error, LockMode, LostReason, SessionState};
-use lockkeeper_store::host::Value;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::{acquire, steps, two, until_lost};
-use crate::support::{World, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_gives_back_when_it_is_released_or_dropped() {
@@ -134,11 +130,7 @@ async fn what_an_operator_says_who_takes_a_lock_away_is_told() {
     let (_world, network, session) = two().await;
     let guard = acquire(&session, "a").await;
     let mut admin = network.client(&[0]).admin().await.unwrap();
-    let by_force = ForceReleaseRequest {
-        name: "a".to_owned(),
-        reason: "host 7 has burned down".to_owned(),
-        ..Default::default()
-    };
+    let by_force = ForceReleaseRequest::named("a").because("host 7 has burned down");
     assert!(
         admin
             .force_release(by_force)

@@ -7,12 +7,10 @@ mod kinds;
 mod resuming;
 mod transfers;
 
-use std::time::Duration;
-
 use lockkeeper_client::{Guard, Session};
-use tokio::time::Instant;
 
-use crate::support::{Network, World, secs};
+use crate::support::Network;
+use crate::support::prelude::*;
 
 /// Two coordinators on one store, and a session that knows both.
 async fn two() -> (World, Network, Session) {

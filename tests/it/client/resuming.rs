@@ -1,14 +1,10 @@
 //! Streams break, coordinators stop: what is held stays held, and what was asked is done once.
 
-use std::time::Duration;
-
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Error, Guard, LostReason, SessionEvent, SessionState};
-use lockkeeper_store::host::Value;
-use tokio::time::Instant;
 
 use super::{acquire, steps, two, until_lost};
-use crate::support::{Options, World, secs};
+use crate::support::prelude::*;
 
 /// Nobody noticed, and it is renewed again.
 async fn expect_kept(guard: &Guard) {

@@ -2,13 +2,11 @@
 
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Error, Guard, LockMode, LostReason, Observed, Session, TransferRequest};
-use tokio::{
-    task::JoinHandle,
-    time::{Instant, timeout},
-};
+use tokio::{task::JoinHandle, time::timeout};
 
 use super::two;
-use crate::support::{Network, eventually, expect, secs};
+use crate::support::Network;
+use crate::support::prelude::*;
 
 /// Campaigns by this name in a session of its own.
 struct Candidate {

@@ -5,17 +5,10 @@ use lockkeeper_facades::dapr::v1::{
     TryLockRequest, UnlockRequest, dapr_client::DaprClient, unlock_response::Status as Unlocked,
 };
 use lockkeeper_testkit::client::Caller;
-use tonic::{Code, Status};
 
 use super::etcd::options;
-use crate::{
-    access::{access, rule},
-    support::{
-        Options, World,
-        client::{Client, expect_status},
-        reason, secs,
-    },
-};
+use crate::access::{access, rule};
+use crate::support::prelude::*;
 
 const NAME: &str = "orders/7";
 
@@ -91,10 +84,9 @@ async fn what_does_not_fit_is_refused_by_field() {
         let refused = dapr.try_lock("a", expiry).await.unwrap_err();
         expect_status(&refused, Code::InvalidArgument, "INVALID_EXPIRY_IN_SECONDS");
     }
-    let refused = dapr.try_lock("", 60).await.unwrap_err();
-    assert_eq!(reason(&refused), "INVALID_OWNER");
+    assert_eq!(refusal(dapr.try_lock("", 60).await), "INVALID_OWNER");
     let refused = dapr.0.try_lock_alpha1(TryLockRequest::default()).await;
-    assert_eq!(reason(&refused.unwrap_err()), "INVALID_STORE_NAME");
+    assert_eq!(refusal(refused), "INVALID_STORE_NAME");
 
     let without = World::new();
     let mut dapr = Dapr::of(&without.client(0).await);

@@ -14,20 +14,14 @@ use lockkeeper_facades::{
 use lockkeeper_testkit::client::Caller;
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep_until, timeout},
+    time::{sleep_until, timeout},
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::{Code, Status, Streaming};
+use tonic::Streaming;
 
-use crate::{
-    admin::{admin, force},
-    support::{
-        Options, World,
-        client::{Client, expect_status},
-        eventually, millis, reason, secs,
-    },
-};
+use crate::admin::{admin, force};
+use crate::support::prelude::*;
 
 pub(super) const NO_LEASE: &str = "etcdserver: requested lease not found";
 
@@ -125,14 +119,13 @@ impl KeepAlive {
 }
 
 pub(super) fn options() -> Options {
-    Options {
-        facades: Facades {
+    Options::with(|it| {
+        it.facades = Facades {
             dapr: true,
             etcd: true,
             terraform: Some(secs(3600)),
-        },
-        ..Options::default()
-    }
+        }
+    })
 }
 
 pub(super) async fn world() -> (World, Client, Etcd) {
@@ -300,8 +293,7 @@ async fn leases_are_refused_by_field_and_have_the_id_of_the_callers_choice() {
     assert_eq!(refused.message(), "etcdserver: lease already exists");
     assert_eq!(etcd.leases().await, [7]);
     for key in ["", "a", "a/", "a/xyz"] {
-        let refused = etcd.unlock(key).await.unwrap_err();
-        expect_status(&refused, Code::InvalidArgument, "INVALID_KEY");
+        expect_refused(etcd.unlock(key).await, Code::InvalidArgument, "INVALID_KEY");
     }
     etcd.revoke(7).await.unwrap();
     world.expect_nothing_left(&[]).await;

@@ -6,13 +6,11 @@ use lockkeeper_facades::etcd::v3electionpb::{
     election_client::ElectionClient,
 };
 use lockkeeper_testkit::client::Caller;
-use tonic::{Code, Status, Streaming};
+use tonic::Streaming;
 
 use super::etcd::{Etcd, NO_LEASE, options, world};
-use crate::{
-    access::{access, rule},
-    support::{Options, World, client::expect_status, secs},
-};
+use crate::access::{access, rule};
+use crate::support::prelude::*;
 
 const NAME: &str = "workers";
 
@@ -233,9 +231,5 @@ async fn what_does_not_fit_is_refused_by_field() {
             value,
         })
         .await;
-    expect_status(
-        &refused.unwrap_err(),
-        Code::InvalidArgument,
-        "INVALID_LEADER",
-    );
+    expect_refused(refused, Code::InvalidArgument, "INVALID_LEADER");
 }

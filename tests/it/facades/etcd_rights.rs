@@ -1,13 +1,10 @@
 //! The rights of callers that speak as etcd's clients do, and what one identity can use.
 
 use lockkeeper_access::{Access, Quotas, Right};
-use tonic::Code;
 
 use super::etcd::{Etcd, NO_LEASE, options};
-use crate::{
-    access::{access, rule},
-    support::{Options, World, client::expect_status},
-};
+use crate::access::{access, rule};
+use crate::support::prelude::*;
 
 const ALL: &[Right] = &[Right::Acquire, Right::Release, Right::Describe];
 
@@ -51,11 +48,7 @@ async fn a_lease_is_its_callers_and_names_follow_the_rules() {
     let mut carol = Etcd::of(&world.client_as(0, "carol").await);
     let hers = carol.grant_as(0, 60).await.unwrap();
     let refused = carol.unlock(&format!("team-a/x/{hers:x}")).await;
-    expect_status(
-        &refused.unwrap_err(),
-        Code::PermissionDenied,
-        "PERMISSION_DENIED",
-    );
+    expect_refused(refused, Code::PermissionDenied, "PERMISSION_DENIED");
     let mut nobody = Etcd::of(&world.client_as(0, "nobody").await);
     let refused = nobody.grant_as(0, 60).await.unwrap_err();
     expect_status(&refused, Code::PermissionDenied, "PERMISSION_DENIED");
@@ -120,7 +113,6 @@ async fn a_wait_ends_with_the_right_to_its_name() {
         access.set(vec![rule("alice", "", ALL)], Quotas::default());
         alice.unlock(&key).await.unwrap();
     });
-    let refused = refused.unwrap_err();
-    expect_status(&refused, Code::PermissionDenied, "PERMISSION_DENIED");
+    expect_refused(refused, Code::PermissionDenied, "PERMISSION_DENIED");
     alice.lock("a", lease).await.unwrap();
 }

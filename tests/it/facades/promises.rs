@@ -1,11 +1,9 @@
 //! What keepalives of etcd's leases say stays true if their coordinator or its store is gone.
 
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{sleep, sleep_until};
 
 use super::etcd::{Etcd, KeepAlive, options};
-use crate::support::{Faults, World, millis, secs};
+use crate::support::prelude::*;
 
 const TTL: i64 = 9;
 const EVERY: Duration = millis(700);

@@ -3,22 +3,15 @@
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use lockkeeper_access::{Access, Config, Port, Quotas, Right};
-use lockkeeper_api::pb;
-use lockkeeper_testkit::{client::Caller, prelude::*};
+use lockkeeper_testkit::client::Caller;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tonic::body::Body;
 use tower::{Service as _, ServiceExt as _};
 
 use super::etcd::options;
-use crate::{
-    access::rule,
-    support::{
-        Options, World,
-        client::{Client, try_request},
-        secs,
-    },
-};
+use crate::access::rule;
+use crate::support::prelude::*;
 
 const PATH: &str = "/terraform/team%2Fnet";
 const NAME: &str = "team/net";

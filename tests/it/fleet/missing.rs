@@ -1,8 +1,7 @@
 //! What could not be asked is said.
-use tokio::time::Instant;
 
 use super::{admin, coordinators_of, missing, options, sessions_of, world_of};
-use crate::support::{Options, World, secs};
+use crate::support::prelude::*;
 
 const KEY: &str = "lockkeeper_coordinators:{fleet}";
 

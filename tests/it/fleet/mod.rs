@@ -5,19 +5,18 @@ mod missing;
 mod rights;
 mod watched;
 
-use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
+use lockkeeper_api::pb::lock_admin_service_client::LockAdminServiceClient;
 use tonic::transport::Channel;
 
-use crate::support::{Options, World};
+use crate::support::prelude::*;
 
 type Admin = LockAdminServiceClient<Channel>;
 
 fn options(coordinators: usize) -> Options {
-    Options {
-        coordinators,
-        fleet: true,
-        ..Options::default()
-    }
+    Options::with(|it| {
+        it.coordinators = coordinators;
+        it.fleet = true;
+    })
 }
 
 /// Coordinators that know each other.

@@ -1,15 +1,12 @@
 //! Each coordinator judges the caller by its own rules, and sees no more of it than its token.
 
 use lockkeeper_access::{Access, Config, Port, Quotas, Right};
-use lockkeeper_api::pb;
 use tempfile::TempDir;
-use tonic::{Request, Status};
+use tonic::Request;
 
 use super::{Admin, admin, missing, options};
-use crate::{
-    access::{access, rule},
-    support::{Options, World, eventually},
-};
+use crate::access::{access, rule};
+use crate::support::prelude::*;
 
 const OPERATOR: &str = "0123456789abcdef0123456789abcdef";
 const TENANT: &str = "fedcba9876543210fedcba9876543210";

@@ -1,10 +1,10 @@
 //! The events of all coordinators in one stream.
 
-use lockkeeper_api::pb::{self, WatchEvent, watch_response::Event};
+use lockkeeper_api::pb::{WatchEvent, watch_response::Event};
 use tonic::Streaming;
 
 use super::{Admin, admin, options, world_of};
-use crate::support::{expect, secs};
+use crate::support::prelude::*;
 
 async fn watch(admin: &mut Admin) -> Streaming<pb::WatchResponse> {
     let request = pb::WatchRequest {

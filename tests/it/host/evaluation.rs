@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use futures::future::join_all;
-use lockkeeper_store::host::{HostError, Script, Value};
+use lockkeeper_store::host::Script;
 
 use super::{call, eval};
-use crate::support::{expect, hosts::HOSTS};
+use crate::support::hosts::HOSTS;
+use crate::support::prelude::*;
 
 #[tokio::test]
 async fn scripts_are_atomic_across_clients() {

@@ -1,19 +1,16 @@
 //! Subscriptions and what arrives on them.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use futures::future::join_all;
-use lockkeeper_store::host::{Value, Wake};
+use lockkeeper_store::host::Wake;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::eval;
+use crate::support::prelude::*;
 use crate::{
     redis_server::eventually,
-    support::{
-        expect,
-        hosts::{HOSTS, Store},
-    },
+    support::hosts::{HOSTS, Store},
 };
 
 /// How long anything that should happen may take before a test gives up.

@@ -4,9 +4,9 @@ mod evaluation;
 mod messages;
 mod replies;
 
-use std::sync::Arc;
+use lockkeeper_store::host::{Call, Script, ScriptHost, words};
 
-use lockkeeper_store::host::{Call, HostError, Script, ScriptHost, Value, words};
+use crate::support::prelude::*;
 
 fn script(source: &'static str) -> &'static Script {
     Box::leak(Box::new(Script::new("test", source)))

@@ -1,20 +1,9 @@
 //! Waiting until a lock is free.
 
-use lockkeeper_api::pb::{
-    self, LockMode, NotGrantedReason, session_request::Request, session_response::Response,
-};
-use lockkeeper_coordinator::Limits;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-use tonic::Code;
+use lockkeeper_api::pb::NotGrantedReason;
 
 use super::{await_free, until_followed};
-use crate::support::{
-    Options, World,
-    client::{acquire_request, expect_status, try_request},
-    counters::Semaphore,
-    expect, millis, secs,
-};
+use crate::support::prelude::*;
 
 fn free(name: &str) -> pb::AwaitFreeRequest {
     pb::AwaitFreeRequest::named(name)
@@ -147,9 +136,7 @@ async fn a_lock_is_free_at_the_end_of_its_lease_and_after_a_forced_release() {
 
 #[tokio::test(start_paused = true)]
 async fn a_frame_waits_too_and_ends_with_cancel_and_with_its_session() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, mut client, mut session) = World::with_session().await;
     client.try_acquire("a", "x", secs(60)).await.unwrap();
     let first = session.send(Request::AwaitFree(free("a")));
     assert!(matches!(session.answer(first).await, Response::Waiting(_)));
@@ -161,30 +148,21 @@ async fn a_frame_waits_too_and_ends_with_cancel_and_with_its_session() {
     client.release("a", "x").await.unwrap();
     assert!(matches!(session.end(second).await, Response::LockFree(_)));
     client.try_acquire("a", "x", secs(60)).await.unwrap();
-    let request = pb::AwaitFreeRequest {
-        session_id: session.id(),
-        ..free("a")
-    };
+    let request = free("a").of_session(session.id());
     let mut call = await_free(&mut client, request).await.unwrap();
     call.expect_waiting().await;
     session.close().await.unwrap();
-    expect_status(
-        &call.end().await.unwrap_err(),
-        Code::NotFound,
-        "SESSION_NOT_FOUND",
-    );
+    expect_refused(call.end().await, Code::NotFound, "SESSION_NOT_FOUND");
     client.release("a", "x").await.unwrap();
     world.expect_nothing_left(&["a"]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn waits_for_free_locks_are_limited_and_other_kinds_are_refused() {
-    let mut options = Options::default();
-    options.limits = Limits {
-        waiters_per_lock_max: 2,
-        waiters_max: 3,
-        ..options.limits
-    };
+    let options = Options::with(|it| {
+        it.limits.waiters_per_lock_max = 2;
+        it.limits.waiters_max = 3;
+    });
     let world = World::with(&options);
     let mut client = world.client(0).await;
     let mut calls = Vec::new();
@@ -203,8 +181,7 @@ async fn waits_for_free_locks_are_limited_and_other_kinds_are_refused() {
                 calls.push(call);
             }
             Some(limit) => {
-                let refused = call.next().await.unwrap_err();
-                expect_status(&refused, Code::ResourceExhausted, limit);
+                expect_refused(call.next().await, Code::ResourceExhausted, limit);
             }
         }
     }
@@ -214,11 +191,7 @@ async fn waits_for_free_locks_are_limited_and_other_kinds_are_refused() {
         .unwrap()
         .next()
         .await;
-    expect_status(
-        &refused.unwrap_err(),
-        Code::FailedPrecondition,
-        "WRONG_KIND",
-    );
+    expect_refused(refused, Code::FailedPrecondition, "WRONG_KIND");
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,13 +210,8 @@ async fn a_wait_for_a_free_lock_survives_a_store_that_is_away() {
         .unwrap()
         .next()
         .await;
-    expect_status(
-        &refused.unwrap_err(),
-        Code::Unavailable,
-        "STORE_UNAVAILABLE",
-    );
-    let ended = short.end().await.unwrap_err();
-    expect_status(&ended, Code::Unavailable, "STORE_UNAVAILABLE");
+    expect_refused(refused, Code::Unavailable, "STORE_UNAVAILABLE");
+    expect_refused(short.end().await, Code::Unavailable, "STORE_UNAVAILABLE");
     faults.set_unavailable(false);
     client.release("a", "x").await.unwrap();
     call.expect_free().await;

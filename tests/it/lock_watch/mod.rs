@@ -4,11 +4,10 @@ mod free;
 mod random;
 mod watch;
 
-use lockkeeper_api::pb::{self, await_free_response::Event};
-use lockkeeper_store::script::keys;
-use tonic::{Status, Streaming};
+use lockkeeper_api::pb::await_free_response::Event;
+use tonic::Streaming;
 
-use crate::support::{World, client::Client, expect};
+use crate::support::prelude::*;
 
 /// A call that waits until a lock is free.
 pub(crate) struct FreeCall(Streaming<pb::AwaitFreeResponse>);

@@ -1,21 +1,14 @@
 //! Owners that take and release a lock at random, on several coordinators of a slow store: a wait
 //! for the free lock never ends while the lock is held all the time, and always ends.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::mem;
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{self, LockMode};
-use lockkeeper_testkit::prelude::*;
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::await_free;
-use crate::support::{
-    Options, World,
-    client::{Client, acquire_request},
-    millis, secs,
-};
+use crate::support::prelude::*;
 
 const SEEDS: u64 = 6;
 const LASTS: Duration = Duration::from_secs(30);
@@ -84,10 +77,7 @@ fn was_free(wait: &Spell, holds: &[Spell]) -> bool {
 async fn a_wait_never_ends_while_the_lock_is_held_and_always_ends_when_it_is_free() {
     let mut waited = 0;
     for seed in 0..SEEDS {
-        let (faults, world) = World::faulty_with(&Options {
-            coordinators: 2,
-            ..Options::default()
-        });
+        let (faults, world) = World::faulty_with(&Options::with(|it| it.coordinators = 2));
         faults.set_request_delay(millis(seed % 4));
         faults.set_answer_delay(millis(seed % 3));
         let end = Instant::now() + LASTS;

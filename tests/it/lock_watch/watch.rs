@@ -1,24 +1,10 @@
 //! Watching one lock.
 
-use std::time::Duration;
+use lockkeeper_api::pb::{GrantEnd, LockGapReason, watch_lock_response::Event};
+use tonic::Streaming;
 
-use lockkeeper_api::pb::{
-    self, GrantEnd, LockGapReason, LockMode, session_request::Request, watch_lock_response::Event,
-};
-use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-use tonic::{Code, Status, Streaming};
-
-use crate::{
-    admin::{admin, force},
-    support::{
-        World,
-        client::{Client, acquire_request, expect_status, try_request},
-        counters::Semaphore,
-        expect, millis, secs,
-    },
-};
+use crate::admin::{admin, force};
+use crate::support::prelude::*;
 
 /// The longest time until a look without a message, and a little more.
 const POLL: Duration = Duration::from_millis(1300);
@@ -30,7 +16,7 @@ struct Watch(Streaming<pb::WatchLockResponse>);
 impl Watch {
     async fn begin(client: &mut Client, name: &str) -> Self {
         let name = name.to_owned();
-        let request = pb::WatchLockRequest { name };
+        let request = pb::WatchLockRequest::named(name);
         Self(client.api.watch_lock(request).await.unwrap().into_inner())
     }
 
@@ -219,8 +205,7 @@ async fn what_was_not_seen_is_told() {
     assert!(told[1].starts_with("ended x"), "{told:?}");
     faults.set_unavailable(true);
     let mut refused = Watch::begin(&mut client, "b").await;
-    let refused = refused.next().await.unwrap_err();
-    expect_status(&refused, Code::Unavailable, "STORE_UNAVAILABLE");
+    expect_refused(refused.next().await, Code::Unavailable, "STORE_UNAVAILABLE");
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,9 +223,5 @@ async fn watchers_of_a_lock_share_its_looks_and_other_kinds_are_refused() {
     assert!((15..=27).contains(&looks), "{looks}");
     Semaphore::new(&client, "s").set(3).await;
     let refused = Watch::begin(&mut client, "s").await.next().await;
-    expect_status(
-        &refused.unwrap_err(),
-        Code::FailedPrecondition,
-        "WRONG_KIND",
-    );
+    expect_refused(refused, Code::FailedPrecondition, "WRONG_KIND");
 }

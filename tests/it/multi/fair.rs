@@ -1,16 +1,8 @@
 //! With a fair lock among them, locks are taken one after the other in the order of names, because
 //! a place in a queue is what gets it.
 
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
 use super::{Call, all, back, expect_free, holders, names, released, tried, try_all};
-use crate::support::{
-    World,
-    client::{acquire_request, std_duration},
-    millis, secs,
-};
+use crate::support::prelude::*;
 
 fn single(name: &str, owner: &str) -> pb::AcquireRequest {
     acquire_request(name, owner).in_mode(pb::LockMode::Fair)
@@ -18,8 +10,7 @@ fn single(name: &str, owner: &str) -> pb::AcquireRequest {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_keeps_its_place_in_the_queue_of_a_fair_lock() {
-    let world = World::of(2);
-    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let (_world, mut near, mut far) = World::two_with_clients().await;
     let mut holder = near.acquire(single("f", "h")).await.unwrap();
     holder.expect_granted().await;
     let mut first = near.waits(single("f", "1")).await;
@@ -150,10 +141,9 @@ async fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
     for request_id in ["", "r"] {
         let (world, mut client) = World::with_client().await;
         client.try_acquire("b", "y", secs(60)).await.unwrap();
-        let request = pb::AcquireAllRequest {
-            request_id: request_id.to_owned(),
-            ..all(&["a:fair", "b"], "x", secs(60)).lasting(secs(3))
-        };
+        let request = all(&["a:fair", "b"], "x", secs(60))
+            .lasting(secs(3))
+            .with_id(request_id);
         let mut call = Call::start(&mut client, request).await;
         call.expect_waiting().await;
         world.redis(&["DEL", "a"]);

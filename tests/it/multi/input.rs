@@ -1,12 +1,9 @@
 //! What is refused, with the field `locks`, and limits.
 
-use lockkeeper_api::pb;
-use lockkeeper_testkit::prelude::*;
-use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use super::{Call, all, back, specs, take, tried, try_all};
-use crate::support::{Options, World, client::expect_status, reason, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn locks_are_checked() {
@@ -31,18 +28,9 @@ async fn locks_are_checked() {
         (vec![unknown_mode], "[0].mode: 99 is not a mode"),
     ];
     for (locks, why) in cases {
-        let try_all = pb::TryAcquireAllRequest {
-            locks: locks.clone(),
-            ..try_all(&[], "x")
-        };
-        let all = pb::AcquireAllRequest {
-            locks: locks.clone(),
-            ..all(&[], "x", secs(1))
-        };
-        let back = pb::ReleaseAllRequest {
-            locks,
-            ..back(&[], "x")
-        };
+        let try_all = try_all(&[], "x").of_locks(locks.clone());
+        let all = all(&[], "x", secs(1)).of_locks(locks.clone());
+        let back = back(&[], "x").of_locks(locks);
         let refused = [
             client.try_all(try_all).await.unwrap_err(),
             client.api.acquire_all(all).await.unwrap_err(),
@@ -102,7 +90,7 @@ async fn what_can_never_be_had_is_an_error_that_names_the_lock_and_takes_nothing
         let named: Vec<_> = named.filter(|name| *name != "a").collect();
         assert!(refused.message().starts_with(named[0]), "{refused:?}");
         let mut call = Call::start(&mut client, all(&words, "x", secs(9))).await;
-        assert_eq!(reason(&call.end().await.unwrap_err()), expected);
+        assert_eq!(refusal(call.end().await), expected);
         assert!(
             super::holders(&mut client, "a").await.is_empty(),
             "{words:?}"
@@ -114,8 +102,7 @@ async fn what_can_never_be_had_is_an_error_that_names_the_lock_and_takes_nothing
 
 #[tokio::test(start_paused = true)]
 async fn a_session_has_room_for_all_or_takes_none() {
-    let mut options = Options::default();
-    options.limits.grants_per_session_max = 3;
+    let options = Options::with(|it| it.limits.grants_per_session_max = 3);
     let world = World::with(&options);
     let mut client = world.client(0).await;
     let mut session = client.open().await;

@@ -1,21 +1,11 @@
 //! What a wait for several locks, and a release of several, leave as it is.
 
 use lockkeeper_access::Quotas;
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use lockkeeper_coordinator::{Watched, What};
-use lockkeeper_store::host::Value;
-use lockkeeper_testkit::prelude::*;
-use tonic::Code;
 
 use super::{Call, all, back, names, specs, take, try_all};
-use crate::{
-    access::access,
-    support::{
-        Options, World,
-        client::{expect_status, try_request},
-        expect, millis, secs,
-    },
-};
+use crate::access::access;
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn what_was_taken_outlasts_a_short_absence_of_the_store() {
@@ -38,10 +28,7 @@ async fn what_was_taken_outlasts_a_short_absence_of_the_store() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_several_locks_is_no_short_operation_of_its_session() {
-    let world = World::with(&Options {
-        operations_per_session_max: 2,
-        ..Options::default()
-    });
+    let world = World::with(&Options::with(|it| it.operations_per_session_max = 2));
     let mut client = world.client(0).await;
     client.try_acquire("c", "y", secs(600)).await.unwrap();
     let mut session = client.open().await;
@@ -61,18 +48,14 @@ async fn a_wait_for_several_locks_counts_against_the_quota_of_its_caller() {
             waiters: 1,
             ..Quotas::default()
         };
-        let world = World::with(&Options {
-            access: access(Vec::new(), quotas),
-            ..Options::default()
-        });
+        let world = World::with(&Options::with(|it| it.access = access(Vec::new(), quotas)));
         let mut holder = world.client_as(0, "holder").await;
         holder.try_acquire("c", "y", secs(600)).await.unwrap();
         let mut alice = world.client_as(0, "alice").await;
         let mut first = Call::start(&mut alice, all(&words, "x", secs(600))).await;
         first.expect_waiting().await;
         let mut second = Call::start(&mut alice, all(&words, "z", secs(600))).await;
-        let refused = second.end().await.unwrap_err();
-        expect_status(&refused, Code::ResourceExhausted, "QUOTA_WAITERS");
+        expect_refused(second.end().await, Code::ResourceExhausted, "QUOTA_WAITERS");
     }
 }
 

@@ -7,24 +7,14 @@ mod session;
 mod together;
 mod undone;
 
-use std::time::Duration;
-
-use lockkeeper_api::pb;
-
-use crate::support::{
-    World,
-    client::{Client, Session, proto},
-    eventually,
-    several::{self, AllCall as Call, specs},
-};
+use crate::support::prelude::*;
+use crate::support::several::{self, AllCall as Call, specs};
 
 fn all(words: &[&str], owner: &str, wait: Duration) -> pb::AcquireAllRequest {
-    pb::AcquireAllRequest {
-        locks: specs(words),
-        owner: owner.to_owned(),
-        wait_timeout: Some(proto(wait)),
-        ..Default::default()
-    }
+    pb::AcquireAllRequest::default()
+        .of_locks(specs(words))
+        .by(owner)
+        .within(wait)
 }
 
 fn try_all(words: &[&str], owner: &str) -> pb::TryAcquireAllRequest {

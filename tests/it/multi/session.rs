@@ -1,10 +1,7 @@
 //! Several locks in a session: frames, the watchdog, losses one by one, resuming, and the end.
 
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-
 use super::{all, back, expect_free, holders, names, specs, take, told, try_all};
-use crate::support::{World, client::std_duration, expect, millis, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn frames_do_what_the_rpcs_do() {
@@ -70,8 +67,7 @@ async fn the_end_of_a_session_ends_its_wait_and_gives_all_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_stream_keeps_all_to_be_resumed_elsewhere() {
-    let world = World::of(2);
-    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let (_world, mut near, mut far) = World::two_with_clients().await;
     let mut session = near.open().await;
     let grants = take(&mut session, &["a", "b:write", "c:read"]).await;
     near.cut();
@@ -108,11 +104,9 @@ async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
         } else {
             faults.lose_requests("multi_release", 1);
         }
-        let request = pb::ReleaseAllRequest {
-            request_id: id.to_owned(),
-            locks: specs(&["a", "b:read"]),
-            ..Default::default()
-        };
+        let request = pb::ReleaseAllRequest::default()
+            .with_id(id)
+            .of_locks(specs(&["a", "b:read"]));
         let op = session.send(Request::ReleaseAll(request.clone()));
         assert_eq!(session.expect_failed(op).await, "OUTCOME_UNKNOWN");
         if !id.is_empty() {

@@ -2,18 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::future::join_all;
-use lockkeeper_api::pb;
-use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
 use super::{Call, all, back, expect_free, holders, names, released, specs, tried, try_all};
-use crate::support::{
-    World,
-    client::{acquire_request, std_duration, try_request},
-    eventually, millis, reason, secs,
-};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn mission_19_several_locks_are_held_only_if_all_are() {
@@ -67,8 +57,7 @@ async fn mission_19_the_time_limit_is_over_the_whole_and_nothing_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_woken_by_whichever_lock_it_stands_for_and_gets_all() {
-    let world = World::of(2);
-    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let (_world, mut near, mut far) = World::two_with_clients().await;
     near.try_acquire("a", "y", secs(60)).await.unwrap();
     near.try_acquire("b", "y", secs(60)).await.unwrap();
     let mut call = Call::start(&mut far, all(&["b", "a"], "x", secs(60))).await;
@@ -173,7 +162,7 @@ async fn what_the_owner_holds_already_counts_up_and_single_calls_go_on_working()
         "one that is not held keeps no other"
     );
     let refused = client.api.release_all(back(&["a", "b"], "x")).await;
-    assert_eq!(reason(&refused.unwrap_err()), "NOT_OWNER");
+    assert_eq!(refusal(refused), "NOT_OWNER");
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,8 +209,7 @@ async fn opposite_orders_and_many_contenders_never_deadlock_and_never_overlap() 
 
 #[tokio::test(start_paused = true)]
 async fn a_repeat_gets_the_first_answer() {
-    let world = World::of(2);
-    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let (world, mut near, mut far) = World::two_with_clients().await;
     let with_id = |words: &[&str], owner: &str, id: &str| try_all(words, owner).with_id(id);
     for (words, id) in [(["a", "b:read"], "r1"), (["a", "b:fair"], "r2")] {
         let first = tried(&mut near, with_id(&words, "", id)).await;
@@ -239,7 +227,7 @@ async fn a_repeat_gets_the_first_answer() {
             assert_eq!(released(client, request.clone()).await, ["a=0", "b=0"]);
         }
         let over = far.try_all(with_id(&words, &owner, id)).await;
-        assert_eq!(reason(&over.unwrap_err()), "NOT_OWNER");
+        assert_eq!(refusal(over), "NOT_OWNER");
     }
     near.try_acquire("b", "y", secs(20)).await.unwrap();
     for words in [["a", "b"], ["a", "b:fair"]] {
@@ -252,7 +240,7 @@ async fn a_repeat_gets_the_first_answer() {
         assert!(!tried(&mut far, with_id(&words, "x", id)).await.acquired);
     }
     let other = near.try_all(with_id(&["a", "c"], "x", "b"));
-    assert_eq!(reason(&other.await.unwrap_err()), "INVALID_REQUEST_ID");
+    assert_eq!(refusal(other.await), "INVALID_REQUEST_ID");
     expect_free(&world, &["a", "b", "c"]).await;
 }
 
@@ -290,14 +278,14 @@ async fn an_id_used_for_other_locks_is_refused_however_they_are_taken() {
                 ..acquire_request("a", "x").with_id("r")
             };
             let refused = far.acquire(alone).await.unwrap().end().await;
-            assert_eq!(reason(&refused.unwrap_err()), "INVALID_REQUEST_ID");
+            assert_eq!(refusal(refused), "INVALID_REQUEST_ID");
             let again = tried(&mut far, request.clone()).await;
             assert_eq!(names(&again.grants), ["a", "b"]);
         }
         assert_eq!(released(&mut near, back(words, "x")).await, ["a=0", "b=0"]);
         near.take(try_request("a", "x").with_id("one")).await;
         let several = far.try_all(try_all(&["a", words[1]], "x").with_id("one"));
-        assert_eq!(reason(&several.await.unwrap_err()), "INVALID_REQUEST_ID");
+        assert_eq!(refusal(several.await), "INVALID_REQUEST_ID");
         near.release("a", "x").await.unwrap();
         expect_free(&world, &["0", "a", "b", "c"]).await;
     }
@@ -338,11 +326,9 @@ async fn a_thousand_locks_are_taken_and_given_back_at_once() {
     let grants = call.expect_granted().await;
     assert_eq!(grants.len(), 1000);
     assert!(grants.is_sorted_by(|one, next| one.name < next.name));
-    let request = pb::ReleaseAllRequest {
-        locks: specs(&words),
-        owner: "x".to_owned(),
-        ..Default::default()
-    };
+    let request = pb::ReleaseAllRequest::default()
+        .of_locks(specs(&words))
+        .by("x");
     let given = released(&mut client, request).await;
     assert!(given.iter().all(|lock| lock.ends_with("=0")) && given.len() == 1000);
     expect_free(&world, &["n000", "n001", "n002"]).await;

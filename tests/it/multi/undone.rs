@@ -1,15 +1,13 @@
 //! However an attempt ends, and whenever the caller goes: what was taken is given back.
 
 use lockkeeper_access::Account;
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use lockkeeper_coordinator::{
     AcquireAll, Limits, LockName, Locks, Mode, Operation, Owner, Reply, RequestId, SessionId,
 };
-use lockkeeper_testkit::prelude::*;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 
 use super::{Call, all, back, expect_free, holders, names, specs, take, tried, try_all};
-use crate::support::{World, millis, reason, secs};
+use crate::support::prelude::*;
 
 /// Locks that are taken together, and such that are taken in order; of each the last is held by
 /// somebody else at first.
@@ -49,8 +47,7 @@ async fn a_cancel_at_any_instant_leaves_all_or_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
-    let world = World::new();
-    let mut holder = world.client(0).await;
+    let (world, mut holder) = World::with_client().await;
     for words in WORDS {
         for at in 85..115 {
             holder.try_acquire("c", "y", millis(100)).await.unwrap();
@@ -111,10 +108,9 @@ async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
     }
     take(&mut session, &words).await;
     faults.lose_answers("multi_acquire", 1);
-    let op = session.send(Request::AcquireAll(pb::AcquireAllRequest {
-        locks: specs(&words),
-        ..Default::default()
-    }));
+    let op = session.send(Request::AcquireAll(
+        pb::AcquireAllRequest::default().of_locks(specs(&words)),
+    ));
     assert_eq!(session.expect_failed(op).await, "OUTCOME_UNKNOWN");
     let grants = take(&mut session, &words).await;
     assert_eq!(
@@ -138,7 +134,7 @@ async fn holds_whose_answer_comes_too_late_are_given_back_before_the_owner_tries
         tried(&mut other, request()).await
     };
     let (late, again) = tokio::join!(client.try_all(request()), again);
-    assert_eq!(reason(&late.unwrap_err()), "OUTCOME_UNKNOWN");
+    assert_eq!(refusal(late), "OUTCOME_UNKNOWN");
     assert_eq!(names(&again.grants), ["a", "b", "c"]);
     assert_eq!(holders(&mut client, "a").await.len(), 1);
 }
@@ -182,7 +178,7 @@ async fn a_session_that_ends_while_the_answer_is_on_its_way_keeps_none() {
             session.close().await
         });
         closed.unwrap();
-        assert_eq!(reason(&refused.unwrap_err()), "SESSION_NOT_FOUND");
+        assert_eq!(refusal(refused), "SESSION_NOT_FOUND");
         faults.set_answer_delay(millis(0));
         world.expect_nothing_left(&["a", "b", "c"]).await;
     }
@@ -206,7 +202,7 @@ async fn a_drain_ends_waits_and_leaves_nothing() {
     );
     world.coordinator(0).drain(secs(1)).await;
     for call in &mut calls {
-        assert_eq!(reason(&call.end().await.unwrap_err()), "DRAINING");
+        assert_eq!(refusal(call.end().await), "DRAINING");
     }
     expect_free(&world, &["a", "b"]).await;
     world.until_waiting(0, 0).await;

@@ -1,14 +1,12 @@
 //! `RedissonLockTest`.
 
-use futures::future::join_all;
 use lockkeeper_api::pb::LockMode::Exclusive;
-use lockkeeper_store::{host::Value, script::keys};
 
 use super::{
     parties::Program,
     stories::{self, NAME, is_free},
 };
-use crate::support::{World, millis, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn subscriptions_per_connection() {

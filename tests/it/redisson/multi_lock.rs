@@ -1,17 +1,11 @@
 //! `RedissonMultiLockTest` and `RedissonFasterMultiLockTest`: several locks at once, each of which
 //! stays a lock of its own.
 
-use std::time::Duration;
-
-use futures::future::join_all;
-use lockkeeper_api::pb::{
-    self, LockMode::Exclusive, acquire_all_response::Event, session_request::Request,
-    session_response::Response,
-};
-use tokio::time::Instant;
+use lockkeeper_api::pb::{LockMode::Exclusive, acquire_all_response::Event};
 
 use super::parties::{Lock, Program};
-use crate::support::{client::proto, expect, millis, secs, several::spec_in};
+use crate::support::prelude::*;
+use crate::support::several::spec_in;
 
 const NAMES: [&str; 3] = ["lock-1", "lock-2", "lock-3"];
 
@@ -63,12 +57,10 @@ impl<'a> MultiLock<'a> {
     }
 
     async fn unlock(&self) {
-        let request = pb::ReleaseAllRequest {
-            locks: self.specs(),
-            session_id: self.program.session.id(),
-            owner: self.members[0].owner.clone(),
-            ..Default::default()
-        };
+        let request = pb::ReleaseAllRequest::default()
+            .of_locks(self.specs())
+            .of_session(self.program.session.id())
+            .by(self.members[0].owner.clone());
         let mut api = self.program.client.api.clone();
         let released = api.release_all(request).await.unwrap().into_inner();
         assert!(released.locks.iter().all(|lock| lock.held), "{released:?}");
@@ -186,13 +178,9 @@ async fn force_unlock() {
     let lock = MultiLock::of(&program, "1");
     assert_eq!(lock.hold_counts().await, [1, 0, 1]);
     let specs = lock.specs();
-    let op_id = program
-        .session
-        .send(Request::ReleaseAll(pb::ReleaseAllRequest {
-            locks: specs,
-            owner: "1".to_owned(),
-            ..Default::default()
-        }));
+    let op_id = program.session.send(Request::ReleaseAll(
+        pb::ReleaseAllRequest::default().of_locks(specs).by("1"),
+    ));
     let released = expect!(program.session.end(op_id).await, Response::ReleasedAll);
     let held: Vec<bool> = released.locks.iter().map(|lock| lock.held).collect();
     assert_eq!(held, [true, false, true]);

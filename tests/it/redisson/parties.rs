@@ -1,17 +1,10 @@
 //! Who acts in Redisson's tests: programs with threads that have locks. Here a program is a
 //! session, a thread an owner in it.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{self, LockMode, acquire_response::Event};
+use lockkeeper_api::pb::acquire_response::Event;
 use lockkeeper_coordinator::SessionId;
-use lockkeeper_testkit::prelude::*;
 
-use crate::support::{
-    World,
-    client::{Client, Session, proto, std_duration},
-    reason,
-};
+use crate::support::prelude::*;
 
 /// A client of Redisson's tests.
 pub(super) struct Program {

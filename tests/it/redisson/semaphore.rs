@@ -3,13 +3,7 @@
 
 use std::cell::Cell;
 
-use futures::future::join_all;
-use lockkeeper_api::pb;
-use tokio::time::Instant;
-
-use crate::support::{
-    World, client::std_duration, counters::Semaphore, eventually, millis, reason, secs,
-};
+use crate::support::prelude::*;
 
 const NAME: &str = "semaphore";
 
@@ -183,8 +177,7 @@ async fn blocking_acquire_many() {
 async fn release() {
     let (_world, mut semaphore) = with(3).await;
     let unknown = ["0123456789abcdef0123456789abcdef".to_owned()];
-    let refused = semaphore.release("1", &unknown).await.unwrap_err();
-    assert_eq!(reason(&refused), "NOT_OWNER");
+    assert_eq!(refusal(semaphore.release("1", &unknown).await), "NOT_OWNER");
     let held = semaphore.take("1", 2, secs(600)).await;
     let released = semaphore.release("1", &held.permit_ids).await.unwrap();
     assert_eq!((released.released, released.available), (2, 3));
@@ -202,8 +195,7 @@ async fn release_many_not_exist_or_expired() {
     let long = semaphore.take("1", 2, secs(600)).await.permit_ids;
     tokio::time::sleep(secs(2)).await;
     let both = [long.clone(), short].concat();
-    let refused = semaphore.release("1", &both).await.unwrap_err();
-    assert_eq!(reason(&refused), "NOT_OWNER");
+    assert_eq!(refusal(semaphore.release("1", &both).await), "NOT_OWNER");
     assert_eq!(
         semaphore.describe().await.available,
         2,

@@ -1,15 +1,10 @@
 //! `RedissonSpinLockTest`, as far as it has more than `RedissonLockTest`: calls whose answers come
 //! later. Here every call is such a one.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{
-    LockMode::Exclusive, session_request::Request, session_response::Response,
-};
-use tokio::time::Instant;
+use lockkeeper_api::pb::LockMode::Exclusive;
 
 use super::{parties::Program, stories::NAME};
-use crate::support::{World, millis, secs};
+use crate::support::prelude::*;
 
 /// A lock that is held, its holder, and a frame that asks for it.
 async fn asked(wait: Option<Duration>) -> (World, Program, Program, u64) {

@@ -5,13 +5,8 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{LockMode, LostReason};
-use lockkeeper_store::host::Value;
-use tokio::time::Instant;
-
 use super::parties::Program;
-use crate::support::{World, millis, secs};
+use crate::support::prelude::*;
 
 pub(super) const NAME: &str = "lock";
 

@@ -1,17 +1,16 @@
 //! What scripts make of the store's clock, which here stands still, or is stepped as no test can
 //! step that of a real server.
 
-use std::time::Duration;
-
 use lockkeeper_store::{
     host::{
-        Connected, Value,
+        Connected,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Renewal, Scripts, keys},
+    script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Scripts},
 };
 
-use crate::support::{expect, millis, secs};
+use super::requests::renewal_of;
+use crate::support::prelude::*;
 
 const START_MICROS: i64 = 1_700_000_000_000_000;
 const START_TOKEN: u64 = 1_700_000_000_000_000;
@@ -107,13 +106,7 @@ async fn a_counter_lives_as_long_as_its_grant_is_renewed() {
     let scripts = scripts(&store);
     let lease = secs(30);
     token(&scripts, "x", lease).await;
-    let renewal = Renewal {
-        name: "lock".into(),
-        mode: Mode::Exclusive,
-        owner: "x".into(),
-        lease,
-        noted: false,
-    };
+    let renewal = renewal_of(Hold::new("lock", Mode::Exclusive, "x"), lease);
     let mut shortest = i64::MAX;
     for _ in 0..500 {
         tokio::time::advance(lease / 3).await;

@@ -3,28 +3,26 @@
 //! Permits have names of one letter, `a,c` are two of them. `expire a` ends a lease. A command
 //! names keys by `leases`, `owners`, `kind` and `record:r1`.
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use bytes::Bytes;
-use lockkeeper_store::{
-    host::Value,
-    script::{
-        CallError, CountedDown, PermitAttempt, PermitId, PermitRenewal, PermitsAcquired,
-        PermitsReleased, Scripts, keys,
-    },
+use lockkeeper_store::script::{
+    CallError, CountedDown, PermitId, PermitRenewal, PermitsAcquired, PermitsReleased, Scripts,
 };
 
+use super::requests::{permit_attempt, permit_renewal};
 use super::{
     mask::seconds,
-    story::{self, Row, Stage, Teller, config, option, rounded, rounded_or_endless, time},
+    story::{self, Stage, Teller, config, option, rounded, rounded_or_endless, time},
 };
+use crate::support::prelude::*;
 
 /// The name that all stories are about, and another one.
 const NAMES: [&str; 2] = ["n", "m"];
 
 /// Runs every story on every host.
-pub(crate) async fn check(rows: &[Row]) {
-    story::check::<Counters>(rows).await;
+pub(crate) async fn check(stories: &str) {
+    story::check::<Counters>(stories).await;
 }
 
 struct Counters {
@@ -102,11 +100,7 @@ impl Counters {
         words: &[&str],
     ) -> Option<Result<String, CallError>> {
         let attempt = option(words, "attempt").unwrap_or("1");
-        let attempt = |ids| PermitAttempt {
-            request_id,
-            attempt,
-            ids,
-        };
+        let attempt = |ids| permit_attempt(ids, request_id, attempt);
         let scripts = &self.scripts;
         Some(match *words {
             ["set", total, ..] => {
@@ -262,12 +256,7 @@ fn renewal(text: &str) -> PermitRenewal {
     let (owner, rest) = text.split_once('@').unwrap();
     let (name, rest) = rest.split_once(':').unwrap();
     let (lease, letters) = rest.split_once(':').unwrap();
-    PermitRenewal {
-        name: name.into(),
-        owner: owner.into(),
-        lease: time(lease),
-        ids: ids(letters).into(),
-    }
+    permit_renewal(name, owner, time(lease), ids(letters))
 }
 
 /// The key that a word stands for, or the word; `id:a` is a permit's id.

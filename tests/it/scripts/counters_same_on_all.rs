@@ -1,22 +1,21 @@
 //! Random calls about semaphores and latches: the embedded store and a real Redis answer alike, and
 //! no more permits are held than there are.
 
-use std::{collections::VecDeque, fmt::Write as _, time::Duration};
+use std::{collections::VecDeque, fmt::Write as _};
 
 use lockkeeper_store::{
     host::ScriptHost,
-    script::{PermitAttempt, PermitId, PermitRenewal, Scripts, keys},
+    script::{PermitId, Scripts},
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
+use super::requests::{permit_attempt, permit_renewal};
 use super::{
     counter_story::{acquired, released},
     story::{config, rounded},
 };
-use crate::support::{
-    hosts::{Store, TWINS},
-    secs,
-};
+use crate::support::hosts::{Store, TWINS};
+use crate::support::prelude::*;
 
 const SEEDS: std::ops::Range<u64> = 0..4;
 const CALLS: u32 = 600;
@@ -170,18 +169,6 @@ fn pick<T: Copy>(from: &[T], random: &mut StdRng) -> T {
     *from.choose(random).unwrap()
 }
 
-fn permit_attempt<'a>(
-    ids: &'a [PermitId],
-    request_id: Option<&'a str>,
-    attempt: &'a str,
-) -> PermitAttempt<'a> {
-    PermitAttempt {
-        request_id,
-        attempt,
-        ids,
-    }
-}
-
 // === impl Side ===
 
 impl Side {
@@ -207,12 +194,8 @@ impl Side {
                 undone.map(|undone| undone.to_string())
             }
             Ask::Renew(ids, lease) => {
-                let renewals = [NAMES[0], name].map(|name| PermitRenewal {
-                    name: name.into(),
-                    owner: owner.into(),
-                    lease: *lease,
-                    ids: ids.clone().into(),
-                });
+                let renewals =
+                    [NAMES[0], name].map(|name| permit_renewal(name, owner, *lease, ids.clone()));
                 let renewed = scripts.renew_permits(&renewals).await;
                 renewed.complete().map(|renewed| {
                     let each = renewed.into_iter();

@@ -1,12 +1,10 @@
 //! Sessions that have ended: how long they are remembered, and how many.
 
-use lockkeeper_store::{
-    host::Value,
-    script::{Scripts, keys},
-};
+use lockkeeper_store::script::Scripts;
 
 use super::story::config;
-use crate::support::{expect, hosts::TWINS, secs};
+use crate::support::hosts::TWINS;
+use crate::support::prelude::*;
 
 #[tokio::test]
 async fn the_last_ends_of_each_identity_are_remembered() {

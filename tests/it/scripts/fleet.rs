@@ -1,9 +1,10 @@
 //! Coordinators that announce themselves: for how long, and how many.
 
-use lockkeeper_store::{host::Value, script::Scripts};
+use lockkeeper_store::script::Scripts;
 
 use super::story::config;
-use crate::support::{expect, hosts::TWINS, secs};
+use crate::support::hosts::TWINS;
+use crate::support::prelude::*;
 
 const KEY: &str = "lockkeeper_coordinators:{app:fleet}";
 

@@ -1,14 +1,11 @@
 //! Stories of locks. A command names keys by `lock`, `counter` and `record:r1`.
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use bytes::Bytes;
-use lockkeeper_store::{
-    host::Value,
-    script::{
-        Acquired, Asked, Attempt, CallError, Config, Forced, HandOver, Hold, Inspected, Mode,
-        Renewals, Scripts, ToHolders, WalkCursor, keys,
-    },
+use lockkeeper_store::script::{
+    Acquired, Asked, Attempt, CallError, Config, Forced, HandOver, Hold, Inspected, Mode, Renewals,
+    Scripts, ToHolders, WalkCursor,
 };
 
 use super::{
@@ -19,14 +16,13 @@ use super::{
     },
     mask::{Mask, SEEDED},
     multi,
-    story::{
-        self, Row, Stage, Teller, config, option, or_nothing, rounded, rounded_or_endless, time,
-    },
+    story::{self, Stage, Teller, config, option, or_nothing, rounded, rounded_or_endless, time},
 };
+use crate::support::prelude::*;
 
 /// Runs every story on every host.
-pub(crate) async fn check(rows: &[Row]) {
-    story::check::<Locks>(rows).await;
+pub(crate) async fn check(stories: &str) {
+    story::check::<Locks>(stories).await;
 }
 
 /// Owners whose own channels are listened to, as waiters of a fair lock do.

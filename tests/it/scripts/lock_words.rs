@@ -6,6 +6,7 @@ use lockkeeper_store::script::{
     ForcedRecord, Hold, Mode, Note, QueuePositions, Refusal, Released, Renewal, keys,
 };
 
+use super::requests::renewal_of;
 use super::{
     mask::Mask,
     story::{option, rounded, time},
@@ -91,17 +92,18 @@ pub(super) fn renewal(text: &str) -> Renewal {
     let (owner, rest) = text.split_once('@').unwrap();
     let (name, lease) = rest.split_once(':').unwrap();
     let (lease, of_mode) = lease.split_once(':').unwrap_or((lease, ""));
-    Renewal {
-        name: name_of(name).into(),
-        mode: if of_mode.is_empty() {
-            Mode::Exclusive
-        } else {
-            mode(of_mode)
-        },
-        owner: owner.into(),
-        lease: time(lease),
-        noted: false,
-    }
+    renewal_of(
+        Hold::new(
+            name_of(name),
+            if of_mode.is_empty() {
+                Mode::Exclusive
+            } else {
+                mode(of_mode)
+            },
+            owner,
+        ),
+        time(lease),
+    )
 }
 
 pub(super) fn hold_of<'a>(name: &'a str, mode: Mode, field: &'a str) -> Hold<'a> {

@@ -15,6 +15,7 @@ mod counter_story;
 mod lock_story;
 mod lock_words;
 mod mask;
+mod requests;
 mod story;
 
 mod acquire;

@@ -1,28 +1,23 @@
 //! The plain case without scripts, and the same with them: what the lock looks like, and what comes
 //! of everything else that may have happened to it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use lockkeeper_store::{
     host::{
-        Call, Commands, HostError, Numbers, Replicas, ScriptHost, Value,
+        Call, Commands, Numbers, Replicas, ScriptHost,
         embedded::{Clock, EmbeddedStore},
     },
     script::{
         Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Released, ReplicationStatus,
-        Scripts, keys,
+        Scripts,
     },
 };
 
-use super::{
-    lock_story::check,
-    story::{Row, config},
-};
-use crate::support::{hosts::TWINS, secs};
+use super::{lock_story::check, story::config};
+use crate::support::hosts::TWINS;
+use crate::support::prelude::*;
 
 fn with_commands(host: Arc<dyn ScriptHost>) -> Scripts {
     let config = Config {
@@ -36,9 +31,14 @@ fn with_commands(host: Arc<dyn ScriptHost>) -> Scripts {
 #[tokio::test]
 async fn a_grant_that_its_field_names() {
     check(ROWS).await;
-    let native = |story: &str| &*["native\n", story].concat().leak();
-    let rows = ROWS.iter().map(|row| (row.0, native(row.1)));
-    check(&rows.collect::<Vec<Row>>()).await;
+    let native = ROWS.trim_start().lines().map(|line| {
+        if line.starts_with(' ') {
+            line.to_owned()
+        } else {
+            format!("{line}\n    native")
+        }
+    });
+    check(&native.collect::<Vec<_>>().join("\n")).await;
 }
 
 /// A lock that was taken is given back if there is no token for it.
@@ -190,142 +190,116 @@ const ATTEMPT: Attempt<'static> = Attempt {
 };
 
 /// Without scripts a release is also heard if there was nothing to release: `heard` alone.
-const ROWS: &[Row] = &[
-    (
-        "one hash as Redisson has it, whose field names the grant; a larger token each time",
-        "acquire s#1:0 100s known=0 => granted 1 T1 100s
-         state => lock{s#1:0=1}/100s counter=T1/100000s
-         release_last s#1:0 100s => done 0, now 0 100s
-         heard => 0
-         acquire s#2:0 200s known=0 => granted 1 T2 200s
-         state => lock{s#2:0=1}/200s counter=T2/100000s
-         inspect => s#2:0=1 T2 200s",
-    ),
-    (
-        "a lock of another owner, and one of the owner that another coordinator has taken",
-        "acquire s:0 100s known=0
-         release s:0 100s
-         heard => 0
-         acquire z 300s
-         acquire s#1:0 100s known=0 => busy 300s
-         state => lock{z=1}/300s counter=T2/100000s
-         DEL lock
-         acquire s#2:0 100s known=0 => granted 1 T3 100s
-         acquire s#3:0 100s known=0 => busy 100s
-         acquire s:0 100s known=0 => busy 100s",
-    ),
-    (
-        "a release that comes late leaves a newer grant of the owner alone",
-        "acquire s#1:0 100s known=0
-         DEL lock
-         acquire s#2:0 100s known=0 => granted 1 T2 100s
-         release_last s#1:0 100s => HeldByAnother
-         heard
-         state => lock{s#2:0=1}/100s counter=T2/100000s",
-    ),
-    (
-        "a release of nothing says why",
-        "acquire s#1:0 100s known=0
-         DEL lock
-         release_last s#1:0 100s => Expired
-         DEL counter
-         release_last s#1:0 100s => NeverHeld
-         heard",
-    ),
-    (
-        "holds are added to the field that there is, whether the caller knows it or not",
-        "acquire s#1:0 100s known=0 => granted 1 T1 100s
-         acquire s#1:0 300s known=1 => granted 2 T1 300s
-         acquire s:0 100s known=2 => granted 3 T1 300s
-         acquire s:0 100s known=3 mode=fair => granted 4 T1 300s
-         state => lock{s#1:0=4}/300s counter=T1/100000s
-         release s:0 100s => done 3, now 3 300s
-         release s#1:0 100s => done 2, now 2 300s
-         release s:0 100s mode=fair => done 1, now 1 300s
-         heard => nothing
-         release_last s#1:0 100s => done 0, now 0 100s
-         heard => 0",
-    ),
-    (
-        "a session that was resumed elsewhere renews and releases it by its owner",
-        "acquire s#1:0 100s known=0 => granted 1 T1 100s
-         renew s:0@lock:400s => 1 T1 400s
-         renew s#1:0@lock:500s => 1 T1 500s
-         renew s#2:0@lock:500s s:1@lock:500s => HeldByAnother, HeldByAnother
-         release s:1 100s => HeldByAnother
-         release s:0 100s => done 0, now 0 100s
-         heard => 0",
-    ),
-    (
-        "a request id is the owner's, whatever the field",
-        "acquire s#1:0 100s known=0 => granted 1 T1 100s
-         acquire s#1:0 100s known=1 request=r1 => granted 2 T1 100s
-         acquire s:0 100s known=2 request=r1 => repeated 2 T1 100s
-         release s#1:0 100s request=r2 => done 1, now 1 100s
-         release s:0 100s request=r2 => done 1, now 1 100s",
-    ),
-    (
-        "a request with an id is answered again",
-        "acquire s#1:0 100s known=0
-         release_last s#1:0 100s
-         heard => 0
-         acquire s#2:0 100s known=0 request=r1 => granted 1 T2 100s
-         acquire s#2:0 100s known=0 request=r1 => repeated 1 T2 100s",
-    ),
-    (
-        "an attempt is undone by its field, and other grants of the owner stay",
-        "acquire s#1:0 100s known=0 => granted 1 T1 100s
-         undo s:0 known=0 => false
-         undo s#2:0 known=0 => false
-         undo s#1:0 known=0 => true
-         heard => 0
-         state => counter=T1/100000s",
-    ),
-    (
-        "it is handed on to a field that names the next grant",
-        "acquire s#1:0 100s known=0 => granted 1 T1 100s
-         hand_on s#1:0 s#2:1 200s => T2
-         state => lock{s#2:1=1}/200s counter=T2/100000s
-         release_last s#2:1 100s => done 0, now 0 100s
-         heard => 0",
-    ),
-    (
-        "it is released by force",
-        "acquire s#1:0 100s known=0 => granted 1 T1 100s
-         force why => s#1:0=1 T1 none
-         heard => 0",
-    ),
-    (
-        "a counter that is lost, set back or raised: the next token is the store's time",
-        "acquire s#1:0 100s known=0
-         release_last s#1:0 100s
-         heard => 0
-         DEL counter
-         acquire s#2:0 100s known=0 => granted 1 T2 100s
-         state => lock{s#2:0=1}/100s counter=T2/100000s
-         release_last s#2:0 100s
-         heard => 0
-         SET counter 5 PX 100000
-         acquire s#3:0 100s known=0 => granted 1 T3 100s
-         state => lock{s#3:0=1}/100s counter=T3/100000s
-         release_last s#3:0 100s
-         heard => 0
-         SET counter 4000000000000000 PX 100000000
-         acquire s#4:0 100s known=0 => granted 1 t1 100s
-         state => lock{s#4:0=1}/100s counter=t1/100000s",
-    ),
-    (
-        "a counter that is out of range, and a key of another type: nothing changes",
-        "acquire s#1:0 100s known=0
-         release_last s#1:0 100s
-         heard => 0
-         SET counter 9007199254740991
-         acquire s#3:0 100s known=0 => error CounterOutOfRange
-         SET lock x
-         acquire s#4:0 100s known=0 => error CounterOutOfRange
-         DEL counter
-         acquire s#5:0 100s known=0 => error WrongKind
-         release_last s#5:0 100s => error WrongKind
-         heard",
-    ),
-];
+const ROWS: &str = "
+one hash as Redisson has it, whose field names the grant; a larger token each time
+    acquire s#1:0 100s known=0 => granted 1 T1 100s
+    state => lock{s#1:0=1}/100s counter=T1/100000s
+    release_last s#1:0 100s => done 0, now 0 100s
+    heard => 0
+    acquire s#2:0 200s known=0 => granted 1 T2 200s
+    state => lock{s#2:0=1}/200s counter=T2/100000s
+    inspect => s#2:0=1 T2 200s
+a lock of another owner, and one of the owner that another coordinator has taken
+    acquire s:0 100s known=0
+    release s:0 100s
+    heard => 0
+    acquire z 300s
+    acquire s#1:0 100s known=0 => busy 300s
+    state => lock{z=1}/300s counter=T2/100000s
+    DEL lock
+    acquire s#2:0 100s known=0 => granted 1 T3 100s
+    acquire s#3:0 100s known=0 => busy 100s
+    acquire s:0 100s known=0 => busy 100s
+a release that comes late leaves a newer grant of the owner alone
+    acquire s#1:0 100s known=0
+    DEL lock
+    acquire s#2:0 100s known=0 => granted 1 T2 100s
+    release_last s#1:0 100s => HeldByAnother
+    heard
+    state => lock{s#2:0=1}/100s counter=T2/100000s
+a release of nothing says why
+    acquire s#1:0 100s known=0
+    DEL lock
+    release_last s#1:0 100s => Expired
+    DEL counter
+    release_last s#1:0 100s => NeverHeld
+    heard
+holds are added to the field that there is, whether the caller knows it or not
+    acquire s#1:0 100s known=0 => granted 1 T1 100s
+    acquire s#1:0 300s known=1 => granted 2 T1 300s
+    acquire s:0 100s known=2 => granted 3 T1 300s
+    acquire s:0 100s known=3 mode=fair => granted 4 T1 300s
+    state => lock{s#1:0=4}/300s counter=T1/100000s
+    release s:0 100s => done 3, now 3 300s
+    release s#1:0 100s => done 2, now 2 300s
+    release s:0 100s mode=fair => done 1, now 1 300s
+    heard => nothing
+    release_last s#1:0 100s => done 0, now 0 100s
+    heard => 0
+a session that was resumed elsewhere renews and releases it by its owner
+    acquire s#1:0 100s known=0 => granted 1 T1 100s
+    renew s:0@lock:400s => 1 T1 400s
+    renew s#1:0@lock:500s => 1 T1 500s
+    renew s#2:0@lock:500s s:1@lock:500s => HeldByAnother, HeldByAnother
+    release s:1 100s => HeldByAnother
+    release s:0 100s => done 0, now 0 100s
+    heard => 0
+a request id is the owner's, whatever the field
+    acquire s#1:0 100s known=0 => granted 1 T1 100s
+    acquire s#1:0 100s known=1 request=r1 => granted 2 T1 100s
+    acquire s:0 100s known=2 request=r1 => repeated 2 T1 100s
+    release s#1:0 100s request=r2 => done 1, now 1 100s
+    release s:0 100s request=r2 => done 1, now 1 100s
+a request with an id is answered again
+    acquire s#1:0 100s known=0
+    release_last s#1:0 100s
+    heard => 0
+    acquire s#2:0 100s known=0 request=r1 => granted 1 T2 100s
+    acquire s#2:0 100s known=0 request=r1 => repeated 1 T2 100s
+an attempt is undone by its field, and other grants of the owner stay
+    acquire s#1:0 100s known=0 => granted 1 T1 100s
+    undo s:0 known=0 => false
+    undo s#2:0 known=0 => false
+    undo s#1:0 known=0 => true
+    heard => 0
+    state => counter=T1/100000s
+it is handed on to a field that names the next grant
+    acquire s#1:0 100s known=0 => granted 1 T1 100s
+    hand_on s#1:0 s#2:1 200s => T2
+    state => lock{s#2:1=1}/200s counter=T2/100000s
+    release_last s#2:1 100s => done 0, now 0 100s
+    heard => 0
+it is released by force
+    acquire s#1:0 100s known=0 => granted 1 T1 100s
+    force why => s#1:0=1 T1 none
+    heard => 0
+a counter that is lost, set back or raised: the next token is the store's time
+    acquire s#1:0 100s known=0
+    release_last s#1:0 100s
+    heard => 0
+    DEL counter
+    acquire s#2:0 100s known=0 => granted 1 T2 100s
+    state => lock{s#2:0=1}/100s counter=T2/100000s
+    release_last s#2:0 100s
+    heard => 0
+    SET counter 5 PX 100000
+    acquire s#3:0 100s known=0 => granted 1 T3 100s
+    state => lock{s#3:0=1}/100s counter=T3/100000s
+    release_last s#3:0 100s
+    heard => 0
+    SET counter 4000000000000000 PX 100000000
+    acquire s#4:0 100s known=0 => granted 1 t1 100s
+    state => lock{s#4:0=1}/100s counter=t1/100000s
+a counter that is out of range, and a key of another type: nothing changes
+    acquire s#1:0 100s known=0
+    release_last s#1:0 100s
+    heard => 0
+    SET counter 9007199254740991
+    acquire s#3:0 100s known=0 => error CounterOutOfRange
+    SET lock x
+    acquire s#4:0 100s known=0 => error CounterOutOfRange
+    DEL counter
+    acquire s#5:0 100s known=0 => error WrongKind
+    release_last s#5:0 100s => error WrongKind
+    heard
+";

@@ -1,15 +1,11 @@
 //! Semaphores with permits of Redisson clients, and keys that are no semaphore.
 
-use lockkeeper_store::{
-    host::Value,
-    script::{CallError, Config, PermitAttempt, Scripts, keys},
-};
+use lockkeeper_store::script::{CallError, Config, Scripts};
 
-use super::{
-    counter_story::check,
-    story::{Row, config},
-};
-use crate::support::{hosts::HOSTS, secs};
+use super::requests::permit_attempt;
+use super::{counter_story::check, story::config};
+use crate::support::hosts::HOSTS;
+use crate::support::prelude::*;
 
 /// A number that any program may keep is neither a semaphore nor a latch, unless it was said that
 /// Redisson's clients make such.
@@ -25,11 +21,7 @@ async fn numbers_of_other_programs_are_left_alone() {
         };
         let scripts = Scripts::new(client, config);
         store.command(&["SET", "balance", "100"]).await;
-        let attempt = PermitAttempt {
-            request_id: None,
-            attempt: "a",
-            ids: &[[7; 16]],
-        };
+        let attempt = permit_attempt(&[[7; 16]], None, "a");
         let refused = [
             scripts.set_permits("balance", 5, false).await.err(),
             scripts
@@ -78,97 +70,81 @@ tests! {
     #[tokio::test] fn what_is_no_semaphore_stays_as_it_is() = check(KINDS);
 }
 
-const FOREIGN: &[Row] = &[
-    (
-        "taken by Redisson: shown without an owner, and not ours to give back or renew",
-        "SET n 1
-         ZADD leases 922337203685477 id:a
-         take x 100s b,c => busy, left 1, next never
-         take x 100s b => granted b 100s left 0
-         holders => 0 of 2 'x'=1/100s ''=1/endless
-         give x a => HeldByAnother
-         renew x@n:100s:a => HeldByAnother
-         give x all => given 1, left 1
-         heard => 1
-         state => n=1/endless leases{a=never}/endless kind=semaphore/100000s",
-    ),
-    (
-        "released by Redisson: lost",
-        "set 2
-         heard
-         take x 100s a,b
-         ZREM leases id:a
-         INCRBY n 1
-         renew x@n:100s:a,b => Expired
-         give x b => given 1, left 2
-         heard => 2",
-    ),
-    (
-        "Redisson sweeps what we have left",
-        "set 2
-         heard
-         take x 100s a
-         expire a
-         ZREM leases id:a
-         INCRBY n 1
-         take y 100s b => granted b 100s left 1
-         give x a => Expired",
-    ),
-];
+const FOREIGN: &str = "
+taken by Redisson: shown without an owner, and not ours to give back or renew
+    SET n 1
+    ZADD leases 922337203685477 id:a
+    take x 100s b,c => busy, left 1, next never
+    take x 100s b => granted b 100s left 0
+    holders => 0 of 2 'x'=1/100s ''=1/endless
+    give x a => HeldByAnother
+    renew x@n:100s:a => HeldByAnother
+    give x all => given 1, left 1
+    heard => 1
+    state => n=1/endless leases{a=never}/endless kind=semaphore/100000s
+released by Redisson: lost
+    set 2
+    heard
+    take x 100s a,b
+    ZREM leases id:a
+    INCRBY n 1
+    renew x@n:100s:a,b => Expired
+    give x b => given 1, left 2
+    heard => 2
+Redisson sweeps what we have left
+    set 2
+    heard
+    take x 100s a
+    expire a
+    ZREM leases id:a
+    INCRBY n 1
+    take y 100s b => granted b 100s left 1
+    give x a => Expired
+";
 
-const KINDS: &[Row] = &[
-    (
-        "a lock",
-        "HSET n x 1
-         set 1 => error WrongKind
-         take x 100s a => error WrongKind
-         give x a => error WrongKind
-         undo a => error WrongKind
-         holders => error WrongKind
-         state => n{x=1}/endless",
-    ),
-    (
-        "a latch",
-        "count 3
-         heard => 1
-         set 1 => error WrongKind
-         take x 100s a => error WrongKind
-         give x a => error WrongKind
-         undo a => error WrongKind
-         holders => error WrongKind
-         state => n=3/endless kind=latch/100000s",
-    ),
-    (
-        "text, and leases or owners that are none",
-        "SET n many
-         set 1 => error WrongKind
-         take x 100s a => error WrongKind
-         SET n 1
-         SET leases 1
-         take x 100s a => error WrongKind
-         DEL leases
-         SET owners 1
-         take x 100s a => error WrongKind
-         set 2 => error WrongKind
-         state => n=1/endless owners=1/endless",
-    ),
-    (
-        "a record that is none",
-        "set 1
-         heard
-         SET record:r1 x
-         take x 100s a request=r1 => error WrongKind
-         give x a request=r1 => error WrongKind
-         undo a request=r1 => error WrongKind
-         state => n=1/endless kind=semaphore/100000s record:r1=x/endless",
-    ),
-    (
-        "what a latch left behind does not count",
-        "count 1
-         heard => 1
-         DEL n
-         set 1 => made 1 of 1
-         heard => 1
-         state => n=1/endless kind=semaphore/100000s",
-    ),
-];
+const KINDS: &str = "
+a lock
+    HSET n x 1
+    set 1 => error WrongKind
+    take x 100s a => error WrongKind
+    give x a => error WrongKind
+    undo a => error WrongKind
+    holders => error WrongKind
+    state => n{x=1}/endless
+a latch
+    count 3
+    heard => 1
+    set 1 => error WrongKind
+    take x 100s a => error WrongKind
+    give x a => error WrongKind
+    undo a => error WrongKind
+    holders => error WrongKind
+    state => n=3/endless kind=latch/100000s
+text, and leases or owners that are none
+    SET n many
+    set 1 => error WrongKind
+    take x 100s a => error WrongKind
+    SET n 1
+    SET leases 1
+    take x 100s a => error WrongKind
+    DEL leases
+    SET owners 1
+    take x 100s a => error WrongKind
+    set 2 => error WrongKind
+    state => n=1/endless owners=1/endless
+a record that is none
+    set 1
+    heard
+    SET record:r1 x
+    take x 100s a request=r1 => error WrongKind
+    give x a request=r1 => error WrongKind
+    undo a request=r1 => error WrongKind
+    state => n=1/endless kind=semaphore/100000s record:r1=x/endless
+what a latch left behind does not count
+    count 1
+    heard => 1
+    DEL n
+    set 1 => made 1 of 1
+    heard => 1
+    state => n=1/endless kind=semaphore/100000s
+";

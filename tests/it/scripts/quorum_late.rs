@@ -2,7 +2,7 @@
 //! leaves alone what the owner has acquired since.
 
 use lockkeeper_store::script::{
-    Acquired, Attempt, Hold, Holder, Mode, Refusal, Released, Scripts, keys,
+    Acquired, Attempt, CallError, Hold, Holder, Mode, Refusal, Released, Scripts, keys,
 };
 use tokio::time::{Instant, timeout};
 
@@ -113,6 +113,39 @@ async fn a_store_that_missed_a_release_for_too_long_has_no_hold_left_after_the_l
     eventually("it is free there too", || async { stores.with(b"a") == 0 }).await;
 }
 
+/// The same of a grant whose serial is not known, unless its owner has acquired the lock again.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_missed_releases_of_an_unknown_grant_has_no_hold_left_after_the_last() {
+    for acquires_again in [false, true] {
+        let stores = Quorum::new(3);
+        let acquire = async |attempt| {
+            let own = Attempt::new(attempt, 1);
+            let scripts = &stores.scripts;
+            let acquired = scripts.acquire(EXCLUSIVE, LEASE, &own, Refusal::Forgotten);
+            expect!(acquired.await.unwrap(), Acquired::Granted { hold_count, .. } => hold_count)
+        };
+        let release = async || {
+            let released = stores.scripts.release(EXCLUSIVE, None, LEASE, None);
+            expect!(released.await.unwrap(), Released::Done { hold_count, .. } => hold_count)
+        };
+        for (attempt, expected) in [("a1", 1), ("a2", 2), ("a3", 3)] {
+            assert_eq!(acquire(attempt).await, expected);
+        }
+        stores.faults[2].set_unavailable(true);
+        assert_eq!((release().await, release().await), (2, 1));
+        tokio::time::sleep(secs(3600)).await;
+        stores.faults[2].set_unavailable(false);
+        assert_eq!(release().await, 0);
+        if acquires_again {
+            assert_eq!(acquire("a4").await, 1);
+            tokio::time::sleep(PAUSES).await;
+            assert_eq!(stores.with(b"a"), 3);
+            assert_eq!(release().await, 0);
+        }
+        eventually("it is free there too", || async { stores.with(b"a") == 0 }).await;
+    }
+}
+
 /// A vote that decided nothing is taken back, also where that is not heard at first.
 #[tokio::test(start_paused = true)]
 async fn a_vote_is_taken_back_until_the_store_answers() {
@@ -128,6 +161,49 @@ async fn a_vote_is_taken_back_until_the_store_answers() {
     assert!(matches!(tried.await, Ok(Acquired::Busy { .. })));
     assert_eq!(stores.with(b"a"), 3);
     eventually("it is taken back", || async { stores.with(b"a") == 2 }).await;
+}
+
+/// Otherwise it would stay as long as the holds that it was added to, and a release would not free
+/// the lock there.
+#[tokio::test(start_paused = true)]
+async fn a_hold_with_a_short_lease_is_withdrawn_after_a_longer_absence_of_the_stores() {
+    let exclusive = (Mode::Exclusive, "lock_acquire", "lock_undo");
+    for ((mode, acquire, undo), known_holds, request_id) in [
+        (exclusive, Some(1), None),
+        (exclusive, None, None),
+        (exclusive, Some(1), Some("r1")),
+        ((Mode::Read, "read_acquire", "read_undo"), Some(1), None),
+        ((Mode::Write, "write_acquire", "write_undo"), Some(1), None),
+    ] {
+        let stores = Quorum::new(3);
+        let hold = Hold::new("a", mode, "x");
+        let serial = takes(&stores.scripts, hold).await;
+        let short = Attempt {
+            known_holds,
+            serial: known_holds.map(|_| serial),
+            request_id,
+            ..Attempt::new("a2", 2)
+        };
+        for faults in &stores.faults[1..] {
+            faults.lose_answers(acquire, 1);
+            faults.lose_requests(undo, 7);
+        }
+        let acquired = stores
+            .scripts
+            .acquire(hold, secs(1), &short, Refusal::Forgotten);
+        expect!(acquired.await, Err(CallError::Unavailable(_)) => ());
+        let begun = Instant::now();
+        eventually("it is withdrawn", || async {
+            let mut left = Vec::new();
+            for store in &stores.each {
+                left.push(holds(store).await);
+            }
+            left == [1; 3]
+        })
+        .await;
+        let took = begun.elapsed();
+        assert!(secs(1) < took && took < secs(30), "{mode:?}: {took:?}");
+    }
 }
 
 /// What it would do has been done at the other one.

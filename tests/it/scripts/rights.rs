@@ -1,24 +1,14 @@
 //! What becomes of a call whose commands the store's user may not all run: each right is taken away
 //! in turn.
 
-use std::sync::Arc;
+use lockkeeper_store::script::{Attempt, CallError, Hold, Member, Mode, Refusal, Scripts};
 
-use lockkeeper_store::{
-    host::Value,
-    script::{
-        Attempt, AttemptAll, CallError, Hold, Member, Members, Mode, PermitAttempt, Refusal,
-        Renewal, Scripts,
-    },
-};
-
+use super::requests::{attempt_all, members, permit_attempt, permit_renewal, renewal_of};
 use super::story::config;
+use crate::support::prelude::*;
 use crate::{
     redis_server::RedisServer,
-    support::{
-        expect,
-        hosts::{Store, connect_to},
-        secs,
-    },
+    support::hosts::{Store, connect_to},
 };
 
 const DOCUMENT: &str = include_str!("../../../docs/configuration/store.md");
@@ -134,13 +124,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         if mode == Mode::Fair {
             errors.extend(scripts.fair_keepalive(&name, &["y", "z"]).await.err());
         }
-        let renewal = Renewal {
-            name: name.as_str().into(),
-            mode,
-            owner: "x".into(),
-            lease: secs(60),
-            noted: false,
-        };
+        let renewal = renewal_of(Hold::new(name.as_str(), mode, "x"), secs(60));
         errors.extend(scripts.renew(&[renewal]).await.error);
         errors.extend(scripts.inspect(&name, 10).await.err());
         if mode == Mode::Fair {
@@ -208,16 +192,8 @@ async fn several(scripts: &Scripts, errors: &mut Vec<CallError>) {
         known_holds: Some(0),
         serial: None,
     });
-    let members = Members {
-        owner: "x",
-        locks: &locks,
-    };
-    let attempt = AttemptAll {
-        record: "a",
-        attempt: "a",
-        fresh_serial: 7,
-        note: None,
-    };
+    let members = members("x", &locks);
+    let attempt = attempt_all("a");
     let taken = scripts.acquire_all(members, secs(60), attempt, Refusal::Waits);
     errors.extend(taken.await.err());
     errors.extend(scripts.undo_all(members, attempt, |_| true).await.err());
@@ -231,29 +207,16 @@ async fn several(scripts: &Scripts, errors: &mut Vec<CallError>) {
 async fn permits(scripts: &Scripts, errors: &mut Vec<CallError>) {
     errors.extend(scripts.set_permits("pool", 5, false).await.err());
     let ids = [[1; 16], [2; 16]];
-    let attempt = |request_id, ids| PermitAttempt {
-        request_id,
-        attempt: "a",
-        ids,
-    };
+    let attempt = |request_id, ids| permit_attempt(ids, request_id, "a");
     let taken = scripts.acquire_permits("pool", "x", secs(60), attempt(Some("r"), &ids[..1]), true);
     errors.extend(taken.await.err());
     let taken = scripts.acquire_permits("pool", "x", secs(60), attempt(None, &ids[1..]), true);
     errors.extend(taken.await.err());
-    let renewal = lockkeeper_store::script::PermitRenewal {
-        name: "pool".into(),
-        owner: "x".into(),
-        lease: secs(60),
-        ids: ids.into(),
-    };
+    let renewal = permit_renewal("pool", "x", secs(60), ids);
     errors.extend(scripts.renew_permits(&[renewal]).await.error);
     errors.extend(scripts.inspect_semaphore("pool", 10).await.err());
-    errors.extend(
-        scripts
-            .undo_permits("pool", attempt(Some("r"), &ids[..1]))
-            .await
-            .err(),
-    );
+    let undone = scripts.undo_permits("pool", attempt(Some("r"), &ids[..1]));
+    errors.extend(undone.await.err());
     let released = scripts.release_permits("pool", "x", &ids[1..], Some("g"));
     errors.extend(released.await.err());
     let released = scripts.release_permits("pool", "x", &[], None);

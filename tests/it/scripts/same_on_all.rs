@@ -1,22 +1,21 @@
 //! The embedded store against a real Redis: whatever is called in whatever order, both answer alike
 //! and end alike.
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use lockkeeper_store::{
-    host::{Call, HostError, ScriptHost, Value},
-    script::{Attempt, Config, Hold, Mode, Refusal, Renewal, Scripts, keys},
+    host::{Call, ScriptHost},
+    script::{Attempt, Config, Hold, Mode, Refusal, Scripts},
 };
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
-use super::mask::Mask;
-use crate::support::{
-    hosts::{Store, TWINS},
-    secs,
-};
+use super::requests::renewal_of;
+use super::{mask::Mask, story::config};
+use crate::support::hosts::{Store, TWINS};
+use crate::support::prelude::*;
 
 const SEEDS: std::ops::Range<u64> = 0..5;
 const CALLS: usize = 800;
@@ -55,13 +54,9 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
         });
         let config = Config {
             idle_token_retention: secs(1000),
-            request_retention: secs(600),
             fair_waiter_timeout: secs(1000),
             writer_hold_back: secs(1000),
-            holders_per_lock_max: 10_000,
-            permits_per_name_max: 10_000,
-            adopts_counters: true,
-            native_commands: false,
+            ..config()
         };
         let scripts = Scripts::new(Arc::clone(&twins) as _, config);
         let mut random = StdRng::seed_from_u64(seed);
@@ -110,12 +105,11 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
         8 => drop(scripts.leave(hold).await),
         9 => drop(scripts.fair_keepalive(name, &OWNERS).await),
         10 => {
-            let holds = NAMES.map(|name| Renewal {
-                name: name.into(),
-                mode: mode(name, random),
-                owner: pick(&OWNERS, random).into(),
-                lease: self::lease(random),
-                noted: false,
+            let holds = NAMES.map(|name| {
+                renewal_of(
+                    Hold::new(name, mode(name, random), pick(&OWNERS, random)),
+                    self::lease(random),
+                )
             });
             let _ = scripts
                 .renew(&holds[..random.random_range(0..=holds.len())])

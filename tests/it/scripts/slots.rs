@@ -1,24 +1,17 @@
 //! The rule of the braces, cross-checked with a Redis that has slots.
 
-use std::{sync::Arc, time::Duration};
-
-use lockkeeper_store::{
-    host::Value,
-    script::{
-        Acquired, AcquiredAll, Attempt, AttemptAll, CallError, Config, CountedDown, Hold, Member,
-        Members, Mode, PermitAttempt, PermitRenewal, PermitsAcquired, PermitsReleased, Refusal,
-        Released, Renewal, Scripts, keys,
-    },
+use lockkeeper_store::script::{
+    Acquired, AcquiredAll, Attempt, CallError, CountedDown, Hold, Mode, PermitsAcquired,
+    PermitsReleased, Refusal, Released, Scripts,
 };
 
+use super::requests::{attempt_all, member, members, permit_attempt, permit_renewal, renewal_of};
 use super::story::config;
+use crate::support::prelude::*;
 use crate::{
     cluster::{Cluster, SLOTS, add_slots},
     redis_server::{RedisServer, eventually},
-    support::{
-        hosts::{Store, connect_to},
-        secs,
-    },
+    support::hosts::{Store, connect_to},
 };
 
 const REQUEST_IDS: [&str; 3] = ["r1", "}{", "{r}"];
@@ -111,17 +104,7 @@ async fn every_script_runs_on_a_cluster() {
     })
     .await;
     let (client, _wakes) = server.connect();
-    let config = Config {
-        idle_token_retention: secs(1000),
-        request_retention: secs(60),
-        fair_waiter_timeout: secs(5),
-        writer_hold_back: secs(5),
-        holders_per_lock_max: 10_000,
-        permits_per_name_max: 10_000,
-        adopts_counters: true,
-        native_commands: false,
-    };
-    let scripts = Scripts::new(Arc::clone(&client), config);
+    let scripts = Scripts::new(client, config());
     for name in GOOD {
         for id in REQUEST_IDS {
             for mode in [Mode::Exclusive, Mode::Fair, Mode::Read, Mode::Write] {
@@ -168,13 +151,7 @@ async fn while_a_slot_moves_holds_are_renewed_and_given_back() {
     let from = store.master_of_slot(slot).await.unwrap();
     let to = store.other_master(from).await;
     store.begin_migration(slot, to).await;
-    let renewals = HOLDS.map(|hold| Renewal {
-        name: hold.name.into(),
-        mode: hold.mode,
-        owner: hold.owner.into(),
-        lease: secs(100),
-        noted: false,
-    });
+    let renewals = HOLDS.map(|hold| renewal_of(hold, secs(100)));
     let extended = scripts.extend(&renewals).await.complete();
     assert!(extended.unwrap().iter().all(Result::is_ok));
     for (hold, serial) in HOLDS.into_iter().zip(serials).take(2) {
@@ -187,11 +164,7 @@ async fn while_a_slot_moves_holds_are_renewed_and_given_back() {
 /// The same for semaphores and latches.
 async fn counters(scripts: &Scripts, name: &str, id: &str) {
     let ids = [[7; 16], [8; 16]];
-    let attempt = PermitAttempt {
-        request_id: Some(id),
-        attempt: "a",
-        ids: &ids,
-    };
+    let attempt = permit_attempt(&ids, Some(id), "a");
     let lease = secs(100);
     assert!(scripts.set_permits(name, 2, true).await.unwrap().created);
     let taken = scripts
@@ -201,12 +174,7 @@ async fn counters(scripts: &Scripts, name: &str, id: &str) {
         matches!(taken, Ok(PermitsAcquired::Granted { .. })),
         "{name}: {taken:?}"
     );
-    let renewal = PermitRenewal {
-        name: name.into(),
-        owner: id.into(),
-        lease,
-        ids: ids.into(),
-    };
+    let renewal = permit_renewal(name, id, lease, ids);
     let renewed = scripts.renew_permits(&[renewal]).await.complete();
     assert!(renewed.unwrap()[0].is_ok(), "{name}");
     assert_eq!(
@@ -253,13 +221,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
             "{name}: {acquired:?}"
         );
     }
-    let renewal = Renewal {
-        name: name.into(),
-        mode: hold.mode,
-        owner: hold.owner.into(),
-        lease,
-        noted: false,
-    };
+    let renewal = renewal_of(Hold::new(name, hold.mode, hold.owner), lease);
     let renewed = scripts.renew(&[renewal]).await.complete();
     assert!(renewed.unwrap()[0].is_ok(), "{name}");
     assert_eq!(scripts.inspect(name, 9).await.unwrap().holders.len(), 1);
@@ -280,56 +242,27 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
 async fn several_around(scripts: &Scripts) {
     let modes = [Mode::Exclusive, Mode::Read, Mode::Write];
     let names = ["{a}b", "{a}c", "x{a}"];
-    let locks = {
-        let member = |at: usize| Member {
-            name: names[at],
-            mode: modes[at],
-            known_holds: None,
-            serial: None,
-        };
-        [0, 1, 2].map(member)
-    };
-    let members = Members {
-        owner: "o",
-        locks: &locks,
-    };
-    let attempt = AttemptAll {
-        record: "}{r",
-        attempt: "a",
-        fresh_serial: 1,
-        note: None,
-    };
+    let locks = [0, 1, 2].map(|at| member(names[at], modes[at]));
+    let all = members("o", &locks);
+    let attempt = attempt_all("}{r");
     let lease = secs(100);
     let leases = [lease; 3];
     for undo in [true, false] {
-        let acquired = scripts.acquire_all(members, lease, attempt, Refusal::Waits);
-        assert!(matches!(
-            acquired.await,
-            Ok(AcquiredAll::Granted {
-                repeated: false,
-                ..
-            })
-        ));
+        let acquired = scripts.acquire_all(all, lease, attempt, Refusal::Waits);
+        let acquired = acquired.await.unwrap();
+        let is_first = matches!(acquired, AcquiredAll::Granted { repeated, .. } if !repeated);
+        assert!(is_first, "{acquired:?}");
         if undo {
-            assert_eq!(scripts.undo_all(members, attempt, |_| true).await, Ok(true));
+            assert_eq!(scripts.undo_all(all, attempt, |_| true).await, Ok(true));
         } else {
-            let released = scripts.release_all(members, &leases, Some("r2"));
+            let released = scripts.release_all(all, &leases, Some("r2"));
             let released = released.await.unwrap();
             assert!(released.iter().all(|member| member.left == Ok(0)));
         }
     }
-    let torn = [
-        locks[0],
-        Member {
-            name: "b",
-            ..locks[0]
-        },
-    ];
-    let members = Members {
-        locks: &torn,
-        ..members
-    };
-    let refused = scripts.acquire_all(members, lease, attempt, Refusal::Waits);
+    let torn = [locks[0], member("b", modes[0])];
+    let torn = members("o", &torn);
+    let refused = scripts.acquire_all(torn, lease, attempt, Refusal::Waits);
     let refused = refused.await;
     assert!(
         matches!(&refused, Err(CallError::Refused(why)) if why.starts_with("CROSSSLOT")),

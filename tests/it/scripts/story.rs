@@ -1,30 +1,26 @@
 //! Stories of calls and their outcomes, written as text and checked on every host.
 //!
-//! A line is a step; behind `=>`, on the same line or the next, is its expected outcome, which
-//! goes on in lines that begin with `+`. Steps are calls of the scripts (`acquire x 100s
+//! A line that is not indented is the heading of a story, and each indented one is a step of it;
+//! behind `=>`, on the same line or the next, is its expected outcome, which goes on in lines that
+//! begin with `+`. Steps are calls of the scripts (`acquire x 100s
 //! request=r1`), commands of an operator in capital letters (`HSET lock x 1`), `state` (every
 //! key with its time to live), `heard` (what was published) and `full` (the server is out of
 //! memory). A story fails on a message that no step expects, and on an error without `=>`.
 //!
 //! Times are multiples of 100 s, and tokens are shown as `T1`, `T2`: see [`Mask`](super::mask).
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use bytes::Bytes;
 use lockkeeper_store::{
-    host::{ScriptHost, Value, Wake},
+    host::{ScriptHost, Wake},
     script::{CallError, Config},
 };
 use tokio::sync::mpsc;
 
 use super::mask::seconds;
-use crate::support::{
-    expect,
-    hosts::{HOSTS, Host, Store},
-};
-
-/// A heading and its story.
-pub(crate) type Row = (&'static str, &'static str);
+use crate::support::hosts::{HOSTS, Host, Store};
+use crate::support::prelude::*;
 
 /// What one kind of story adds: its calls, and the keys they are about.
 pub(super) trait Teller {
@@ -64,19 +60,19 @@ pub(super) struct Stage {
 }
 
 /// Runs every story on every host, and fails with every other outcome than the expected.
-pub(super) async fn check<T: Teller>(rows: &[Row]) {
+pub(super) async fn check<T: Teller>(text: &str) {
     let mut failures = String::new();
     for host in HOSTS {
         let mut stage = Stage::start(host, &T::channels()).await;
-        for (heading, story) in rows {
+        for (heading, story) in stories(text) {
             stage.store.set_out_of_memory(false).await;
             stage.store.flush().await;
             stage.requests.clear();
             let mut teller = T::begin(&stage).await;
-            for line in lines(story) {
+            for line in story {
                 let (step, expected) = match line.split_once(" => ") {
                     Some((step, expected)) => (step, Some(expected)),
-                    None => (&*line, None),
+                    None => (line.as_str(), None),
                 };
                 let outcome = stage.step(&mut teller, step).await;
                 let as_expected = match expected {
@@ -95,18 +91,26 @@ pub(super) async fn check<T: Teller>(rows: &[Row]) {
     assert!(failures.is_empty(), "{failures}");
 }
 
-/// The steps with what they must come to; at last, nothing may be left to hear.
-fn lines(story: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let written = story.lines().map(str::trim).filter(|line| !line.is_empty());
-    for line in written.chain(["heard => nothing"]) {
-        match lines.last_mut() {
+/// Headings, and steps with what they must come to; at last, nothing may be left to hear.
+fn stories(text: &str) -> Vec<(&str, Vec<String>)> {
+    let mut stories: Vec<(&str, Vec<String>)> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        if !line.starts_with(' ') {
+            stories.push((line, Vec::new()));
+            continue;
+        }
+        let (_, steps) = stories.last_mut().expect("a heading comes first");
+        let line = line.trim();
+        match steps.last_mut() {
             Some(last) if line.starts_with("=> ") => last.extend([" ", line]),
             Some(last) if line.starts_with("+ ") => *last += &line[1..],
-            _ => lines.push(line.to_owned()),
+            _ => steps.push(line.to_owned()),
         }
     }
-    lines
+    for (_, steps) in &mut stories {
+        steps.push("heard => nothing".to_owned());
+    }
+    stories
 }
 
 // === impl Stage ===

@@ -2,11 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use async_trait::async_trait;
@@ -14,19 +10,17 @@ use bytes::Bytes;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_store::{
     host::{
-        Call, HostError, Script, ScriptHost, Value,
+        Call, Script, ScriptHost,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{
-        Acquired, Attempt, HandOver, Hold, Mode, Refusal, Scripts, catalog::LOCK_ACQUIRE, keys,
-    },
+    script::{Acquired, Attempt, HandOver, Hold, Mode, Refusal, Scripts, catalog::LOCK_ACQUIRE},
 };
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::sync::RwLock;
 
 use super::story::config;
-use crate::support::{millis, secs};
+use crate::support::prelude::*;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const COORDINATORS: u64 = 3;

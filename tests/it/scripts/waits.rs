@@ -1,12 +1,10 @@
 //! Waits that coordinators share: for how long, and what is read of them.
 
-use lockkeeper_store::{
-    host::Value,
-    script::{Scripts, keys},
-};
+use lockkeeper_store::script::Scripts;
 
 use super::story::config;
-use crate::support::{expect, hosts::TWINS, secs};
+use crate::support::hosts::TWINS;
+use crate::support::prelude::*;
 
 #[tokio::test]
 async fn waits_are_shared_for_a_while_and_taken_back() {

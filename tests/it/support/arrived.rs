@@ -6,9 +6,13 @@ use std::{
     task::{Context, Poll},
 };
 
+use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_server::grpc::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
+
+pub(super) const BUFFER: usize = 64 * 1024;
 
 pub(crate) struct Arrived {
     pub(crate) stream: DuplexStream,
@@ -49,4 +53,15 @@ impl AsyncWrite for Arrived {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
+}
+
+/// Carries bytes both ways until cut, which each side sees as a connection that broke.
+pub(super) fn pump(near: DuplexStream, far: DuplexStream, cut: CancellationToken) {
+    spawn_detached("pump", async move {
+        let (mut near, mut far) = (near, far);
+        tokio::select! {
+            () = cut.cancelled() => {}
+            _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+        }
+    });
 }

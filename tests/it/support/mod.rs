@@ -6,6 +6,7 @@ mod arrived;
 mod faults;
 pub(crate) mod hosts;
 mod network;
+pub(crate) mod prelude;
 mod roads;
 mod world;
 

@@ -15,10 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    arrived::Arrived,
-    world::{BUFFER, pump},
-};
+use super::arrived::{Arrived, BUFFER, pump};
 
 type Accept = mpsc::UnboundedSender<io::Result<Arrived>>;
 

@@ -9,10 +9,7 @@ use tokio::{io::DuplexStream, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
-use super::{
-    arrived::Arrived,
-    world::{BUFFER, pump},
-};
+use super::arrived::{Arrived, BUFFER, pump};
 
 /// How coordinators reach each other.
 #[derive(Clone, Default)]

@@ -20,14 +20,14 @@ use lockkeeper_store::{
     },
     script,
 };
-use tokio::{io::DuplexStream, sync::mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::transport::Endpoint;
 
 use super::{
     Faults, FaultyHost, Network,
-    arrived::Arrived,
+    arrived::{Arrived, BUFFER, pump},
     client::{Client, Session},
     roads::Roads,
 };
@@ -68,8 +68,6 @@ struct Node {
     announcing: Option<AbortOnDropHandle<()>>,
 }
 
-pub(super) const BUFFER: usize = 64 * 1024;
-
 // === impl Options ===
 
 impl Default for Options {
@@ -105,6 +103,15 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The usual ones, changed.
+    pub(crate) fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut options = Self::default();
+        change(&mut options);
+        options
+    }
+}
+
 // === impl World ===
 
 impl World {
@@ -135,13 +142,19 @@ impl World {
         Self::over(coordinators, 1)
     }
 
+    /// Two of them, and a client of each.
+    pub(crate) async fn two_with_clients() -> (Self, Client, Client) {
+        let world = Self::of(2);
+        let (first, second) = (world.client(0).await, world.client(1).await);
+        (world, first, second)
+    }
+
     /// Coordinators on so many stores.
     pub(crate) fn over(coordinators: usize, stores: usize) -> Self {
-        Self::with(&Options {
-            coordinators,
-            stores,
-            ..Options::default()
-        })
+        Self::with(&Options::with(|it| {
+            it.coordinators = coordinators;
+            it.stores = stores;
+        }))
     }
 
     /// One coordinator whose calls can fail.
@@ -425,15 +438,4 @@ fn fleet_config(roads: &Roads, number: usize) -> fleet::Config {
         allow_plaintext: true,
         connect: roads.connect(),
     }
-}
-
-/// Carries bytes both ways until cut, which each side sees as a connection that broke.
-pub(super) fn pump(near: DuplexStream, far: DuplexStream, cut: CancellationToken) {
-    spawn_detached("pump", async move {
-        let (mut near, mut far) = (near, far);
-        tokio::select! {
-            () = cut.cancelled() => {}
-            _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-        }
-    });
 }

@@ -1,19 +1,10 @@
 //! The chain from a lock to the holder that is really waited for.
 
 use lockkeeper_access::{Quotas, Right};
-use lockkeeper_api::pb::{self, LockMode, session_request::Request};
-use lockkeeper_testkit::prelude::*;
-use tonic::Code;
 
 use super::{JOB, explain, holder};
-use crate::{
-    access::{access, rule},
-    support::{
-        Options, World,
-        client::{acquire_request, expect_status, std_duration},
-        expect, secs,
-    },
-};
+use crate::access::{access, rule};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_chain_goes_over_coordinators_and_says_who_why_and_since_when() {
@@ -78,9 +69,7 @@ async fn a_free_lock_and_a_semaphore_are_explained_and_a_latch_is_refused() {
     assert_eq!((a.name.as_str(), a.holders[0].waits.len()), ("a", 1));
     assert!(answer.deadlocks.iter().all(|it| it.is_possible));
     world.redis(&["SET", "odd", "x"]);
-    let request = pb::ExplainRequest {
-        name: "odd".to_owned(),
-    };
+    let request = pb::ExplainRequest::named("odd");
     let refused = client.api.explain(request).await.unwrap_err();
     expect_status(&refused, Code::FailedPrecondition, "WRONG_KIND");
 }
@@ -89,10 +78,9 @@ async fn a_free_lock_and_a_semaphore_are_explained_and_a_latch_is_refused() {
 async fn names_that_the_caller_may_not_describe_are_hidden() {
     let own = [Right::Acquire, Right::Release, Right::Describe];
     let rules = vec![rule("alice", "", &own), rule("bob", "team-b/", &own)];
-    let world = World::with(&Options {
-        access: access(rules, Quotas::default()),
-        ..Options::default()
-    });
+    let world = World::with(&Options::with(|it| {
+        it.access = access(rules, Quotas::default());
+    }));
     let mut alice = world.client_as(0, "alice").await;
     let mut first = alice.open().await;
     let mut second = alice.open().await;

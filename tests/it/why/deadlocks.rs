@@ -1,13 +1,7 @@
 //! Cycles of owners over coordinators are named.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{self, session_request::Request};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
 use super::{JOB, deadlocks_until, explain, holder, ring, watch};
-use crate::support::{World, client::acquire_request, expect, secs};
+use crate::support::prelude::*;
 
 /// From the last wait to its name.
 const NAMED_WITHIN: Duration = Duration::from_secs(2);
@@ -76,11 +70,11 @@ async fn a_deadlock_through_a_writer_several_locks_and_an_owner_without_a_sessio
         name: name.to_owned(),
         mode: pb::LockMode::Write.into(),
     });
-    writer.send(Request::AcquireAll(pb::AcquireAllRequest {
-        locks: locks.to_vec(),
-        owner: JOB.to_owned(),
-        ..pb::AcquireAllRequest::default()
-    }));
+    writer.send(Request::AcquireAll(
+        pb::AcquireAllRequest::default()
+            .of_locks(locks.to_vec())
+            .by(JOB),
+    ));
     reader.send_acquire("third", JOB);
     let waits = acquire_request("index", "job-17").within(secs(60));
     let _waiting = plain.acquire(waits).await.unwrap();

@@ -1,12 +1,9 @@
 //! Only waits that asked for it are ended by a deadlock, and of those the youngest.
 
-use lockkeeper_api::pb::{
-    self, NotGrantedReason, session_request::Request, session_response::Response,
-};
-use tokio::time::Instant;
+use lockkeeper_api::pb::NotGrantedReason;
 
 use super::{JOB, holder};
-use crate::support::{World, client::acquire_request, expect, millis, secs};
+use crate::support::prelude::*;
 
 fn wait(name: &str, end_on_deadlock: bool) -> Request {
     Request::Acquire(pb::AcquireRequest {
@@ -78,11 +75,7 @@ async fn several_locks_that_asked_are_ended_too_and_the_other_goes_on() {
     };
     let end = expect!(end, Response::NotGranted);
     assert_eq!(end.reason(), NotGrantedReason::Deadlock);
-    let release = pb::ReleaseRequest {
-        name: "a".to_owned(),
-        owner: JOB.to_owned(),
-        ..pb::ReleaseRequest::default()
-    };
+    let release = pb::ReleaseRequest::named("a").by(JOB);
     first.send(Request::Release(release));
     second.expect_granted(other).await;
 }

@@ -8,15 +8,9 @@ mod random;
 mod shared;
 mod truncated;
 
-use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_coordinator::{Watched, Watcher, What};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
 
-use crate::support::{
-    World,
-    client::{Client, Session, acquire_request},
-};
+use crate::support::prelude::*;
 
 /// The owner of each session's holds.
 const JOB: &str = "job";
@@ -66,6 +60,6 @@ async fn deadlocks_until(watcher: &mut Watcher, until: Instant) -> Vec<String> {
 
 async fn explain(client: &mut Client, name: &str) -> pb::ExplainResponse {
     let name = name.to_owned();
-    let answer = client.api.explain(pb::ExplainRequest { name }).await;
+    let answer = client.api.explain(pb::ExplainRequest::named(name)).await;
     answer.unwrap().into_inner()
 }

@@ -1,13 +1,7 @@
 //! What is no deadlock is not named.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::{LockMode, session_request::Request};
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
-
 use super::{JOB, deadlocks_until, explain, holder, wanting, watch};
-use crate::support::{World, client::acquire_request, millis, secs};
+use crate::support::prelude::*;
 
 /// Long enough for each coordinator to look many times.
 const LONG: Duration = Duration::from_secs(10);

@@ -1,21 +1,14 @@
 //! Owners that take locks in any order: what is named is a deadlock, and each deadlock is named.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
 
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{SessionId, Watched, What};
-use lockkeeper_testkit::prelude::*;
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
-use tokio::time::Instant;
 
 use super::{JOB, watch};
-use crate::support::{
-    World,
-    client::{Session, acquire_request},
-    millis, secs,
-};
+use crate::support::prelude::*;
 
 const SEEDS: u64 = 30;
 const OWNERS: usize = 4;

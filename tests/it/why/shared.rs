@@ -1,12 +1,9 @@
 //! What is shared through the store, and what it costs.
 
-use lockkeeper_api::pb::{self, session_request::Request};
 use lockkeeper_coordinator::SessionId;
-use lockkeeper_store::{host::Value, script::keys};
-use lockkeeper_testkit::prelude::*;
 
 use super::{JOB, holder};
-use crate::support::{Faults, World, client::acquire_request, millis, secs};
+use crate::support::prelude::*;
 
 fn calls(faults: &Faults) -> [usize; 2] {
     ["waits_share", "waits_look"].map(|script| faults.calls(script))

@@ -1,9 +1,7 @@
 //! A chain says whether it goes on beyond what is listed.
 
-use lockkeeper_api::pb::{LockMode, session_request::Request};
-
 use super::{JOB, explain, holder};
-use crate::support::{World, client::acquire_request, secs};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn more_holders_than_are_listed_are_counted() {

@@ -2,20 +2,11 @@
 
 use std::{fs, net::Ipv4Addr};
 
-use futures::future::join_all;
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpSocket, TcpStream},
-    time::{Instant, timeout},
-};
+use tokio::net::TcpSocket;
 
 use super::Scene;
-use crate::{
-    coordinator::{Coordinator, Settings},
-    steps::{measured, secs},
-    telemetry::http::get,
-};
+use crate::prelude::*;
+use crate::telemetry::http::get;
 
 async fn connect(address: std::net::SocketAddr, from: [u8; 4]) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();

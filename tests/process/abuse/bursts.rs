@@ -1,11 +1,6 @@
 //! Clients that mean no harm and send much at once.
 
-use futures::future::join_all;
-
-use crate::{
-    client::try_request,
-    coordinator::{Coordinator, Settings},
-};
+use crate::prelude::*;
 
 /// A burst of calls fills the queues of one connection before any of them is looked at.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

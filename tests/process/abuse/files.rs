@@ -1,17 +1,10 @@
 //! More connections than the process may have open files.
 
-use std::{collections::BTreeMap, fs, process::Command, time::Duration};
-
-use futures::future::join_all;
-use tokio::{net::TcpStream, time::Instant};
+use std::{collections::BTreeMap, fs, process::Command};
 
 use super::{MIB, Scene, attempt, measured_share};
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    steps::secs,
-    telemetry::http::get,
-};
+use crate::prelude::*;
+use crate::telemetry::http::get;
 
 const GROWN_MAX: u64 = 48 * MIB;
 

@@ -4,25 +4,10 @@ use std::{fs, process::Stdio};
 
 use lockkeeper_api::pb::TryAcquireRequest;
 use lockkeeper_testkit::coordinator::client_at;
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::TcpStream,
-    process::Command,
-    time::{Instant, timeout},
-};
-use tonic::{Code, Request};
+use tokio::process::Command;
+use tonic::Request;
 
-use crate::{
-    client::{proto, try_request},
-    coordinator::{Coordinator, Settings},
-    redis_server::eventually,
-    steps::{measured, millis, secs},
-};
+use crate::prelude::*;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -35,10 +20,7 @@ fn tokens() -> (TempDir, String) {
 }
 
 fn asked(name: &str) -> Request<TryAcquireRequest> {
-    let mut request = Request::new(TryAcquireRequest {
-        lease: Some(proto(secs(60))),
-        ..try_request(name, "o")
-    });
+    let mut request = Request::new(try_request(name, "o").lasting(secs(60)));
     let header = format!("Bearer {TOKEN}").parse().unwrap();
     request.metadata_mut().insert("authorization", header);
     request

@@ -1,20 +1,7 @@
 //! Too many of what is allowed one by one: connections, sessions, waits.
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
-use tonic::Code;
-
 use super::{MIB, Scene, attempt, measured_bytes};
-use crate::{
-    client::{acquire_request, proto},
-    coordinator::Settings,
-    redis_server::eventually,
-    steps::{millis, secs, until_waiting},
-};
+use crate::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_connections_cost_little_and_leave_nothing_behind() {
@@ -117,10 +104,7 @@ async fn sessions_that_were_left_without_a_grant_give_way_to_others() {
     for _ in 0..3 {
         let mut client = scene.coordinator.client().await;
         for _ in 0..SESSIONS / 2 {
-            let long = pb::OpenSession {
-                lease: Some(proto(secs(3600))),
-                ..Default::default()
-            };
+            let long = pb::OpenSession::default().lasting(secs(3600));
             // Whether it is refused is what the last step shows.
             drop(client.open_with(long).await);
         }
@@ -177,8 +161,7 @@ async fn an_op_id_that_is_used_for_several_waits_belongs_to_the_first() {
     let mut holder = client.open().await;
     holder.acquire("contended").await;
     let mut session = client.open().await;
-    let first = session.send_acquire("contended", "first");
-    assert!(matches!(session.answer(first).await, Response::Waiting(_)));
+    let first = session.waits_for("contended", "first").await;
     for owner in 0..1000 {
         let again = acquire_request("contended", &owner.to_string());
         session.send_as(first, Request::Acquire(again));

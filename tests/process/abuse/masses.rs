@@ -2,24 +2,13 @@
 //! in every run of the tests; `ABUSE_CONNECTIONS` and `ABUSE_NAMES` say how many, and
 //! `COORDINATOR_BINARY` may be a release.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::net::Ipv4Addr;
 
 use deadpool_redis::redis::Value;
-use futures::future::join_all;
-use lockkeeper_api::pb::session_response::Response;
-use tempfile::TempDir;
-use tokio::{
-    net::{TcpStream, UnixStream},
-    time::{Instant, timeout},
-};
+use tokio::net::UnixStream;
 
 use super::{MIB, Scene, attempt, measured_bytes};
-use crate::{
-    client::{Client, Session},
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    steps::{measured, secs},
-};
+use crate::prelude::*;
 
 /// How long a coordinator may live that is asked for the most.
 const AGE_MAX: Duration = secs(7200);

@@ -2,19 +2,13 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
-use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_testkit::calls::framed;
-use tokio::net::TcpStream;
-use tonic::Code;
 
 use super::{
     MIB, Scene,
     frames::{END_HEADERS, END_STREAM, HEADERS, Raw, call_to, frame},
 };
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::eventually,
-};
+use crate::prelude::*;
 
 const GROWN_MAX: u64 = 16 * MIB;
 

@@ -12,26 +12,13 @@ mod messages;
 mod readers;
 mod strangers;
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    time::Duration,
-};
+use std::net::{Ipv4Addr, SocketAddr};
 
-use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_testkit::frames;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpSocket, TcpStream},
-    task::JoinHandle,
-    time::{Instant, timeout},
-};
+use tokio::{net::TcpSocket, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::eventually,
-    steps::{measured, millis, secs},
-};
+use crate::prelude::*;
 
 /// How long a lock may take that somebody else asks for meanwhile, on a machine that is busy with
 /// this and with other tests.
@@ -75,8 +62,7 @@ impl Scene {
                 // One that nobody else has, should the last one's release have come after its
                 // lease.
                 let name = format!("needed-{served}");
-                let tried = client.try_acquire(&name, "b", secs(2)).await.unwrap();
-                assert!(tried.acquired);
+                assert!(client.gets_for(&name, "b", secs(2)).await);
                 longest = longest.max(asked.elapsed());
                 let _ = client.release(&name, "b").await;
                 served += 1;

@@ -1,16 +1,12 @@
 //! Clients that ask and do not read the answers.
 
-use std::{io::ErrorKind, time::Duration};
+use std::io::ErrorKind;
 
-use lockkeeper_api::pb::{self, session_request::Request};
 use lockkeeper_testkit::frames::{DATA, END_HEADERS, END_STREAM, Flood, HEADERS, Raw, call, frame};
-use tokio::{io::AsyncWriteExt as _, net::TcpSocket, time::timeout};
+use tokio::net::TcpSocket;
 
 use super::{MIB, Scene};
-use crate::{
-    redis_server::eventually,
-    steps::{secs, until_waiting},
-};
+use crate::prelude::*;
 
 const GROWN_MAX: u64 = 64 * MIB;
 
@@ -41,9 +37,7 @@ async fn a_session_that_does_not_read_its_answers_is_no_longer_read_from() {
         data(0, 1, &open),
     ];
     let asked = (1..200_000).map(|op_id| {
-        let describe = pb::DescribeRequest {
-            name: format!("name-{op_id}"),
-        };
+        let describe = pb::DescribeRequest::named(format!("name-{op_id}"));
         let request = Some(Request::Describe(describe));
         data(
             0,
@@ -78,11 +72,7 @@ async fn waits_whose_news_nobody_reads_end_with_their_connection() {
     let block = call("Acquire");
     let waits = (0..WAITS).map(|number| {
         let stream = 2 * number + 1;
-        let acquire = pb::AcquireRequest {
-            name: "contended".to_owned(),
-            owner: number.to_string(),
-            ..Default::default()
-        };
+        let acquire = pb::AcquireRequest::named("contended").by(number.to_string());
         let mut asked = frame(HEADERS, END_HEADERS, stream, &block);
         asked.extend(data(END_STREAM, stream, &acquire));
         asked

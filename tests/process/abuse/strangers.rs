@@ -2,20 +2,13 @@
 
 use std::fs;
 
-use futures::future::join_all;
 use lockkeeper_testkit::{
     calls::{CHECK, Connection, TRY, WATCH, framed},
     frames::{END_HEADERS, HEADERS, Raw, call_of, frame},
 };
-use tempfile::TempDir;
-use tonic::Code;
 
 use super::{MIB, measured_bytes};
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::eventually,
-    steps::secs,
-};
+use crate::prelude::*;
 
 /// What strangers may cost, in a build for debugging.
 const GROWN_MAX: u64 = 64 * MIB;

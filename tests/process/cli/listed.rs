@@ -1,11 +1,7 @@
 //! What `lockkeeper list` shows of a real coordinator.
 
 use super::tool::assert_code;
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::eventually,
-    steps::{lockkeeper, secs},
-};
+use crate::prelude::*;
 
 async fn list(coordinator: &Coordinator, arguments: &[&str]) -> String {
     let arguments = [&["list"], arguments].concat();

@@ -3,10 +3,7 @@
 use std::process::Output;
 
 use super::tool::{assert_code, stderr};
-use crate::{
-    coordinator::{Coordinator, Settings},
-    steps::lockkeeper,
-};
+use crate::prelude::*;
 
 struct Scene {
     coordinator: Coordinator,

@@ -2,16 +2,11 @@
 
 use std::fs;
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use tokio::time::Instant;
-
 use super::tool::{
     Place, Started, ask, assert_code, eventually, fake, for_ever, start, stderr, stdout,
 };
 use crate::fake::{Fake, TOKEN};
+use crate::prelude::*;
 
 #[test]
 fn run_passes_the_exit_code_on_and_gives_the_lock_back() {

@@ -4,17 +4,10 @@ use std::{
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     thread,
-    time::Duration,
 };
-
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use tempfile::TempDir;
-use tokio::time::Instant;
 
 use crate::fake::Fake;
+use crate::prelude::*;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 

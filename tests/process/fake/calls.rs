@@ -1,26 +1,26 @@
 //! What the fake answers to plain calls.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper_api::pb::{
     AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, AwaitFreeRequest,
     AwaitFreeResponse, CheckTokenRequest, CheckTokenResponse, ClaimRequest, ClaimResponse,
     DescribeRequest, DescribeResponse, ExplainRequest, ExplainResponse, GrantedAll, Holder,
-    LockFree, LockMode, OfferRequest, OfferResponse, ReleaseAllRequest, ReleaseAllResponse,
-    ReleaseRequest, ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse,
-    RequestYieldRequest, RequestYieldResponse, SessionRequest, SessionResponse,
-    TryAcquireAllRequest, TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter,
-    Waiting, WaitingForAll, WatchLockRequest, WatchLockResponse, acquire_all_response,
-    acquire_response, await_free_response, lock_service_server::LockService,
+    LockFree, OfferRequest, OfferResponse, ReleaseAllRequest, ReleaseAllResponse, ReleaseRequest,
+    ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse, RequestYieldRequest,
+    RequestYieldResponse, SessionRequest, SessionResponse, TryAcquireAllRequest,
+    TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter, Waiting, WaitingForAll,
+    WatchLockRequest, WatchLockResponse, acquire_all_response, acquire_response,
+    await_free_response, lock_service_server::LockService,
 };
-use lockkeeper_base::tasks::spawn_detached;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::coordinator::{Service, TOKEN, not_granted, waiting};
+use crate::prelude::*;
 
 fn refusal(code: Code, reason: &str) -> Status {
     let details = ErrorDetails::with_error_info(reason, "lockkeeper", HashMap::new());

@@ -1,23 +1,19 @@
 //! The fake's port, what it is told to do, and its sessions.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::net::SocketAddr;
 
 use lockkeeper_api::pb::{
-    AcquireRequest, Grant, GrantLost, GrantedAll, LockMode, LockSpec, LostReason, NotGranted,
-    NotGrantedReason, ReleaseResponse, RenewResponse, SessionOpened, SessionRequest,
-    SessionResponse, TryAcquireResponse, Waiting, lock_service_server::LockServiceServer,
+    AcquireRequest, Grant, GrantLost, GrantedAll, LockSpec, NotGranted, NotGrantedReason,
+    ReleaseResponse, RenewResponse, SessionOpened, SessionRequest, SessionResponse,
+    TryAcquireResponse, Waiting, lock_service_server::LockServiceServer,
     session_request::Request as Asked, session_response::Response as Said,
 };
-use lockkeeper_base::tasks::spawn_detached;
 use parking_lot::Mutex;
-use tokio::{
-    net::{TcpListener, TcpSocket},
-    runtime::Runtime,
-    sync::mpsc,
-    time::Instant,
-};
+use tokio::{net::TcpSocket, runtime::Runtime, sync::mpsc};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Status, Streaming, transport::Server};
+
+use crate::prelude::*;
 
 pub(crate) const TOKEN: u64 = 1_700_000_000_000_007;
 

@@ -7,9 +7,9 @@ mod streams;
 use std::process::Stdio;
 
 use serde_json::Value;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
-use crate::coordinator::{Coordinator, Settings};
+use crate::prelude::*;
 
 const SERVICE: &str = "lockkeeper.v1.LockService";
 

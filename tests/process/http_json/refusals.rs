@@ -1,10 +1,9 @@
 //! Requests that are refused, and what they are told.
 
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::{ask, call, call_with, start};
-use crate::coordinator::{Coordinator, Settings};
+use crate::prelude::*;
 
 const TRY: &str = "/lockkeeper.v1.LockService/TryAcquire";
 const JSON: &str = "content-type: application/json";

@@ -1,16 +1,10 @@
 //! Calls that wait.
 
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, Lines},
-    process::{Child, ChildStdout},
-};
+use tokio::{io::Lines, process::ChildStdout};
 
 use super::{begin, call, call_with, reason_of, start};
-use crate::{
-    coordinator::{Coordinator, Settings},
-    steps::{secs, until_waiting},
-};
+use crate::prelude::*;
 
 /// The flag of the last message of a stream.
 const END: u8 = 2;

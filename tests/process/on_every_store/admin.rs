@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_api::pb::{
-    self, LockMode, LostReason, lock_admin_service_client::LockAdminServiceClient,
-};
-use lockkeeper_testkit::prelude::*;
+use lockkeeper_api::pb::lock_admin_service_client::LockAdminServiceClient;
 
 use super::world::{LEASE, World};
 use crate::modes::wait;
+use crate::prelude::*;
 
 const NAME: &str = "admin:taken";
 
@@ -41,11 +39,7 @@ pub(super) async fn a_lock_is_listed_and_taken_away_and_its_holder_is_told_why(w
     assert_eq!(names.len(), 31, "{names:?}");
     let waiting = wait(NAME, "y", LockMode::Exclusive);
     let mut waiting = client.waits(waiting).await;
-    let force = pb::ForceReleaseRequest {
-        name: NAME.to_owned(),
-        reason: "it hangs".to_owned(),
-        ..Default::default()
-    };
+    let force = pb::ForceReleaseRequest::named(NAME).because("it hangs");
     let released = admin.force_release(force).await.unwrap().into_inner();
     assert_eq!((released.released, released.holder_count), (true, 1));
     let next = waiting.expect_granted().await;

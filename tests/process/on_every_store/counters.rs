@@ -1,17 +1,10 @@
 //! Semaphores and latches, which need one count that all see; where there is none they are refused
 //! by name.
 
-use lockkeeper_api::pb;
 use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
 
 use super::world::{LATE_MAX, LEASE, World};
-use crate::{
-    client::{proto, reason},
-    counters::{Latch, Semaphore},
-    steps::{millis, open_with_lease, secs, timed},
-};
+use crate::prelude::*;
 
 const UNSUPPORTED: &str = "UNSUPPORTED_BY_STORE";
 
@@ -26,8 +19,7 @@ pub(super) async fn never_more_permits_are_held_than_there_are_or_semaphores_are
         let refused = at_near.try_acquire("x", 1, LEASE).await.unwrap_err();
         assert_eq!(reason(&refused), UNSUPPORTED);
         let request = pb::SetPermitsRequest::named(NAME).permits(1);
-        let refused = at_near.api.set_permits(request).await.unwrap_err();
-        assert_eq!(reason(&refused), UNSUPPORTED);
+        assert_eq!(refusal(at_near.api.set_permits(request).await), UNSUPPORTED);
         return;
     }
     assert!(at_near.set(3).await.created);
@@ -36,10 +28,7 @@ pub(super) async fn never_more_permits_are_held_than_there_are_or_semaphores_are
     let held = at_far.take("x", 2, secs(60)).await;
     assert!(!at_near.gets_for("y", 1, LEASE).await);
 
-    let request = pb::AcquirePermitsRequest {
-        lease: Some(proto(LEASE)),
-        ..at_near.request("w", 2)
-    };
+    let request = at_near.request("w", 2).lasting(LEASE);
     let mut waiting = at_near.waits(request).await;
     // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
     // way.
@@ -51,10 +40,7 @@ pub(super) async fn never_more_permits_are_held_than_there_are_or_semaphores_are
     assert!(!at_far.gets_for("y", 1, LEASE).await);
 
     // These two are left to their lease; the session's is renewed for longer than that.
-    let request = pb::AcquirePermitsRequest {
-        lease: Some(proto(secs(60))),
-        ..at_far.request("z", 2)
-    };
+    let request = at_far.request("z", 2).lasting(secs(60));
     let mut waiting = at_far.acquire(request).await.unwrap();
     let last = waiting.expect_granted().await;
     tokio::time::sleep((LEASE * 3 / 2).saturating_sub(released.elapsed())).await;
@@ -95,16 +81,13 @@ pub(super) async fn a_latch_opens_for_all_or_latches_are_refused(world: World) {
             let late = told_at.saturating_duration_since(opened);
             assert!(late < LATE_MAX, "{name}: {late:?}");
         }
-        let again = at_far.count_down(1).await.unwrap_err();
-        assert_eq!(reason(&again), "COUNT_EXCEEDED");
+        assert_eq!(refusal(at_far.count_down(1).await), "COUNT_EXCEEDED");
     }
 }
 
 async fn expect_no_latch(world: &World) {
     let mut latch = Latch::new(&world.client(0).await, "start");
-    let refused = latch.count_down(1).await.unwrap_err();
-    assert_eq!(reason(&refused), UNSUPPORTED);
+    assert_eq!(refusal(latch.count_down(1).await), UNSUPPORTED);
     let request = pb::SetCountRequest::named("start").count(1);
-    let refused = latch.api.set_count(request).await.unwrap_err();
-    assert_eq!(reason(&refused), UNSUPPORTED);
+    assert_eq!(refusal(latch.api.set_count(request).await), UNSUPPORTED);
 }

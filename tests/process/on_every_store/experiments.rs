@@ -1,23 +1,11 @@
 //! Two contenders whose work is longer than their lease, or shorter than their limit.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockkeeper_api::pb::LostReason;
-use lockkeeper_testkit::prelude::*;
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep},
-};
+use tokio::{sync::Notify, time::sleep};
 
 use super::world::{LATE_MAX, World};
-use crate::{
-    client::acquire_request,
-    redis_server::eventually,
-    steps::{secs, timed},
-};
+use crate::prelude::*;
 
 pub(super) async fn mission_15_experiment_2_lease_3_s_work_5_s_two_contenders(world: World) {
     const NAME: &str = "experiment-2";

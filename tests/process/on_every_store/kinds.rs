@@ -1,22 +1,13 @@
 //! Fair locks and read/write locks.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockkeeper_api::pb::LockMode;
 use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::task::JoinHandle;
 
 use super::world::{LATE_MAX, World};
-use crate::{
-    client::{reason, std_duration},
-    modes::wait,
-    redis_server::eventually,
-    steps::{millis, secs, timed, until_waiting},
-};
+use crate::modes::wait;
+use crate::prelude::*;
 
 const WAITERS: usize = 6;
 const NEWCOMERS: usize = 2;
@@ -122,7 +113,7 @@ impl Newcomers {
 async fn expect_no_fair_lock(world: &World, name: &str) {
     let mut client = world.client(0).await;
     let refused = client.try_in(name, "x", LockMode::Fair, secs(60)).await;
-    assert_eq!(reason(&refused.unwrap_err()), "UNSUPPORTED_BY_STORE");
+    assert_eq!(refusal(refused), "UNSUPPORTED_BY_STORE");
     let waits = client.acquire(wait(name, "x", LockMode::Fair)).await;
     let refused = match waits {
         Ok(mut call) => call.end().await.unwrap_err(),

@@ -1,16 +1,8 @@
 //! Renewals and the watchdog.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb::LostReason;
-use tokio::time::Instant;
-
 use super::world::{LATE_MAX, LEASE, World};
-use crate::{
-    client::{Client, reason, std_duration},
-    redis_server::eventually,
-    steps::{millis, open_with_lease, secs, sessionless_wait, timed, timed_wait},
-};
+use crate::prelude::*;
+use crate::steps::sessionless_wait;
 
 /// What is left of a lock's lease, as anybody is told.
 async fn left(client: &mut Client, name: &str) -> Duration {
@@ -50,8 +42,7 @@ pub(super) async fn mission_4_the_lease_is_renewed_while_the_work_goes_on(world:
     assert!(std_duration(longer.lease) > secs(50));
     assert!(std_duration(shorter.lease) > secs(50), "never shortened");
     assert!(near.release(NAME, "x").await.unwrap().released);
-    let over = near.renew(NAME, "x", secs(2)).await.unwrap_err();
-    assert_eq!(reason(&over), "NOT_OWNER");
+    assert_eq!(refusal(near.renew(NAME, "x", secs(2)).await), "NOT_OWNER");
 }
 
 pub(super) async fn mission_12_without_a_lease_it_is_renewed_every_third_of_30_s_or_as_set(
@@ -155,8 +146,7 @@ pub(super) async fn mission_14_experiment_1_never_released_it_stays_as_long_as_i
     let waiter = timed_wait(&mut other, NAME).await;
     let begun = Instant::now();
     while begun.elapsed() < LEASE * 2 {
-        let refused = other.try_acquire(NAME, "y", LEASE).await.unwrap();
-        assert!(!refused.acquired);
+        assert!(!other.gets_for(NAME, "y", LEASE).await);
         tokio::time::sleep(millis(200)).await;
     }
     assert!(!waiter.is_finished());

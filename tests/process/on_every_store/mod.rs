@@ -15,13 +15,13 @@ mod several;
 mod waiting;
 mod world;
 
-use std::{pin::Pin, time::Duration};
+use std::pin::Pin;
 
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::task::JoinHandle;
 
-use crate::{steps::measured, stores::Store};
+use crate::prelude::*;
+use crate::stores::Store;
 use Pace::{Busy, Patient};
-use lockkeeper_base::tasks::spawn_detached;
 use world::World;
 
 /// What holds, told by acting.

@@ -1,11 +1,9 @@
 //! The reentrant lock as it stands in the store: holds, leases, messages.
 
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
 
 use super::world::World;
-use crate::{client::std_duration, steps::secs};
+use crate::prelude::*;
 
 /// The answer to PTTL, if there is a time to live.
 fn left(answer: &str) -> u64 {

@@ -1,19 +1,12 @@
 //! What outlives a call, a connection, or a coordinator.
 
-use lockkeeper_api::pb::{self, LockMode, LostReason, session_response::Response};
-use lockkeeper_testkit::prelude::*;
-use nix::sys::signal::Signal;
-use tokio::time::Instant;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
 use super::world::{LEASE, World};
-use crate::{
-    client::{Client, acquire_request, reason, std_duration, try_request},
-    redis_server::eventually,
-    steps::{open_with_lease, secs, sessionless_wait, timed_wait, until_waiting, wait_for},
-};
+use crate::prelude::*;
+use crate::steps::{sessionless_wait, wait_for};
 
 pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_it_is_sent(
     world: World,
@@ -38,8 +31,7 @@ pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_i
     }
     // It was had, and it was given back: the repeat neither takes it again nor says that it is had.
     let again = take.by(grants[0].owner.clone());
-    let late = clients[1].try_with(again).await.unwrap_err();
-    assert_eq!(reason(&late), "NOT_OWNER");
+    assert_eq!(refusal(clients[1].try_with(again).await), "NOT_OWNER");
     assert!(clients[0].holders(NAME).await.is_empty());
 }
 
@@ -65,7 +57,7 @@ pub(super) async fn a_coordinator_that_drains_hands_its_sessions_on_and_keeps_th
     assert_eq!(in_session.expect_failed(op_id).await, "DRAINING");
     assert_eq!(healthy().await, ServingStatus::NotServing);
     assert!(matches!(holder.notice().await, Response::GoingAway(_)));
-    assert_eq!(reason(&holder.read_to_end().await.unwrap_err()), "DRAINING");
+    assert_eq!(refusal(holder.read_to_end().await), "DRAINING");
     assert_eq!(stopping.exit().await.code(), Some(0));
     assert!(asked.elapsed() < secs(8), "less than the time of grace");
     if !world.kind().is_shared() {
@@ -111,8 +103,10 @@ pub(super) async fn a_session_goes_on_after_its_coordinator_was_killed_or_is_tol
     assert_eq!(kept[0].fencing_token, held.fencing_token);
     let resumed_at = Instant::now();
     while resumed_at.elapsed() < LEASE * 3 {
-        let refused = elsewhere.try_acquire(NAME, "y", LEASE).await.unwrap();
-        assert!(!refused.acquired, "renewed by the other coordinator");
+        assert!(
+            !elsewhere.gets_for(NAME, "y", LEASE).await,
+            "renewed by the other coordinator"
+        );
         tokio::time::sleep(LEASE / 10).await;
     }
     assert!(resumed.release(NAME).await.released);
@@ -138,11 +132,11 @@ pub(super) async fn a_lock_is_described_and_tokens_are_checked(world: World) {
     let left = std_duration(far.describe(NAME).await.remaining_lease);
     assert!(left > secs(15) && left <= secs(30), "{left:?}");
 
-    assert!(checked(&mut far, NAME, grant.fencing_token).await.current);
+    assert!(far.check_token(NAME, grant.fencing_token).await.current);
     holder.close().await.unwrap();
     let newer = waiting.expect_granted().await;
     assert!(newer.fencing_token > grant.fencing_token);
-    let stale = checked(&mut far, NAME, grant.fencing_token).await;
+    let stale = far.check_token(NAME, grant.fencing_token).await;
     assert!(!stale.current && stale.held);
     assert_eq!(stale.last_fencing_token, newer.fencing_token);
     far.release(NAME, "w").await.unwrap();
@@ -151,12 +145,4 @@ pub(super) async fn a_lock_is_described_and_tokens_are_checked(world: World) {
         seen.holders.is_empty() && seen.last_fencing_token == newer.fencing_token
     })
     .await;
-}
-
-async fn checked(client: &mut Client, name: &str, token: u64) -> pb::CheckTokenResponse {
-    let request = pb::CheckTokenRequest {
-        name: name.to_owned(),
-        fencing_token: token,
-    };
-    client.api.check_token(request).await.unwrap().into_inner()
 }

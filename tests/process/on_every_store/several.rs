@@ -1,23 +1,15 @@
 //! Several locks at once.
 
-use lockkeeper_api::pb;
-use tokio::time::Instant;
-
 use super::world::{LATE_MAX, World};
-use crate::{
-    client::{Client, proto},
-    several::{AllCall, release_all, specs, try_all},
-    steps::{millis, secs},
-};
+use crate::prelude::*;
+use crate::several::{AllCall, release_all, specs, try_all};
 
 fn all(names: &[&str], limit: u64) -> pb::AcquireAllRequest {
-    pb::AcquireAllRequest {
-        locks: specs(names),
-        owner: "x".to_owned(),
-        lease: Some(proto(secs(60))),
-        wait_timeout: Some(proto(secs(limit))),
-        ..Default::default()
-    }
+    pb::AcquireAllRequest::default()
+        .of_locks(specs(names))
+        .by("x")
+        .lasting(secs(60))
+        .within(secs(limit))
 }
 
 pub(super) async fn mission_19_several_locks_are_held_only_if_all_are_within_one_limit(

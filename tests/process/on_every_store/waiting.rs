@@ -1,18 +1,15 @@
 //! How to wait, how not to, and the names that one can wait for.
 
 use lockkeeper_api::pb::{
-    self, LockMode, await_free_response::Event as Awaited, session_request::Request,
-    watch_lock_response::Event as Watched,
+    await_free_response::Event as Awaited, watch_lock_response::Event as Watched,
 };
 use lockkeeper_store::script::keys;
-use lockkeeper_testkit::prelude::*;
-use tokio::time::Instant;
 
 use super::world::{LATE_MAX, LEASE, World};
+use crate::prelude::*;
 use crate::{
-    client::{acquire_request, proto, std_duration, try_request},
     modes::wait,
-    steps::{secs, sessionless_wait, timed, until_settled, until_waiting},
+    steps::{sessionless_wait, until_settled},
 };
 
 /// Scripts of one wait of 4 s at most: a try, another when it is subscribed, and the poll that
@@ -164,9 +161,7 @@ pub(super) async fn a_release_is_heard_by_who_waits_for_a_free_lock_and_by_who_w
     let (mut holder, mut other) = (world.client(0).await, world.client(1).await);
     let held = holder.try_acquire(name, "x", LEASE * 20).await.unwrap();
     let token = held.grant.unwrap().fencing_token;
-    let request = pb::WatchLockRequest {
-        name: name.to_owned(),
-    };
+    let request = pb::WatchLockRequest::named(name);
     let events = other.api.watch_lock(request).await.unwrap();
     let mut events = events.into_inner();
     let mut next = async || events.message().await.unwrap().unwrap().event.unwrap();

@@ -1,19 +1,13 @@
 //! What a story acts in: a deployment, coordinators on it, and their clients.
 
-use std::{io, sync::Arc, time::Duration};
+use std::io;
 
 use hyper_util::rt::TokioIo;
-use lockkeeper_base::tasks::spawn_detached;
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
-use crate::{
-    client::Client,
-    coordinator::{Coordinator, Settings},
-    steps::{expect_serving, secs},
-    stores::{Deployment, Store},
-};
+use crate::prelude::*;
+use crate::stores::{Deployment, Store};
 
 /// The lease of sessions in the stories that wait for renewals or for its end.
 pub(super) const LEASE: Duration = secs(3);

@@ -2,16 +2,12 @@
 
 use std::fs;
 
-use lockkeeper_api::pb::{self, semaphore_service_client::SemaphoreServiceClient};
-use tempfile::TempDir;
+use lockkeeper_api::pb::semaphore_service_client::SemaphoreServiceClient;
 use tonic::transport::Endpoint;
 
 use super::eventually;
-use crate::{
-    coordinator::{Coordinator, Settings},
-    steps::secs,
-    telemetry::http::send,
-};
+use crate::prelude::*;
+use crate::telemetry::http::send;
 
 fn lines(path: &std::path::Path) -> Vec<serde_json::Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -41,11 +37,7 @@ async fn sessions_changes_and_reloads_are_audited_in_their_own_file() {
         let session = client.open().await;
         let endpoint = Endpoint::from_shared(coordinator.url()).unwrap();
         let mut semaphores = SemaphoreServiceClient::new(endpoint.connect().await.unwrap());
-        let set = pb::SetPermitsRequest {
-            name: "s".to_owned(),
-            permits: 3,
-            ..Default::default()
-        };
+        let set = pb::SetPermitsRequest::named("s").permits(3);
         semaphores.set_permits(set).await.unwrap();
         session.close().await.unwrap();
         fs::write(&tokens, format!("known {TOKEN}\nnew {TOKEN}x\n")).unwrap();

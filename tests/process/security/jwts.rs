@@ -3,18 +3,14 @@
 use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData as _, SigningKey as _};
 use rustls::pki_types::UnixTime;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tonic::{Code, metadata::BinaryMetadataValue};
+use tonic::metadata::BinaryMetadataValue;
 
 use super::{
     eventually,
     revoked::{end, open},
     try_acquire,
 };
-use crate::{
-    client::reason,
-    coordinator::{Coordinator, Settings},
-};
+use crate::prelude::*;
 
 /// By so much clocks may differ: a token is good for that much longer.
 const LEEWAY_SECONDS: u64 = 30;

@@ -1,23 +1,14 @@
 //! Where a coordinator listens, what it refuses to, and who gets no further than a connection.
 
-use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+use std::os::unix::fs::PermissionsExt as _;
 
 use lockkeeper_api::pb::ListSessionsRequest;
 use lockkeeper_client::Client;
-use nix::sys::signal::Signal;
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::Instant,
-};
 use tonic::transport::Endpoint;
 
 use super::{PATIENCE, try_acquire};
-use crate::{
-    coordinator::{Coordinator, Settings},
-    steps::refusal_to_start,
-};
+use crate::prelude::*;
+use crate::steps::refusal_to_start;
 
 #[tokio::test]
 async fn an_address_that_others_can_reach_is_refused_by_the_names_of_the_keys() {

@@ -9,21 +9,16 @@ mod shares;
 mod tls;
 mod tokens;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf};
 
 use lockkeeper_api::pb::lock_service_client::LockServiceClient;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
-use tempfile::TempDir;
-use tokio::time::Instant;
 use tonic::{
     Request, Status,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
-use crate::{
-    client::{proto, try_request},
-    coordinator::{Coordinator, Settings},
-};
+use crate::prelude::*;
 
 /// An authority, and a folder for what it issues.
 pub(crate) struct Authority {
@@ -145,10 +140,7 @@ async fn try_acquire(
     owner: &str,
     token: Option<&str>,
 ) -> Result<bool, Status> {
-    let mut request = Request::new(lockkeeper_api::pb::TryAcquireRequest {
-        lease: Some(proto(Duration::from_secs(30))),
-        ..try_request(name, owner)
-    });
+    let mut request = Request::new(try_request(name, owner).lasting(Duration::from_secs(30)));
     if let Some(token) = token {
         let header = format!("Bearer {token}").parse().unwrap();
         request.metadata_mut().insert("authorization", header);

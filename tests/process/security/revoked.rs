@@ -1,30 +1,20 @@
 //! Access that is taken away ends at once: open streams and connections, too.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use lockkeeper_api::pb::{
-    self, lock_service_client::LockServiceClient, session_request::Request as Asked,
-    session_response::Response,
+    lock_service_client::LockServiceClient, session_request::Request as Asked,
 };
 use rcgen::{
     CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rustls::pki_types::UnixTime;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::TcpStream,
-    sync::mpsc,
-    time::timeout,
-};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request, Status, Streaming, transport::Channel};
+use tonic::{Request, Status, Streaming, transport::Channel};
 
 use super::{Authority, PATIENCE, try_acquire};
-use crate::{
-    client::try_request,
-    coordinator::{Coordinator, Settings},
-    steps::secs,
-};
+use crate::prelude::*;
 
 const OLD: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "fedcba9876543210fedcba9876543210";

@@ -2,11 +2,10 @@
 
 use std::{cell::Cell, fs};
 
-use tempfile::TempDir;
-use tonic::{Code, transport::Channel};
+use tonic::transport::Channel;
 
 use super::{eventually, try_acquire};
-use crate::coordinator::{Coordinator, Settings};
+use crate::prelude::*;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

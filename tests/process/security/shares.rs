@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use lockkeeper_api::pb::{self, lock_service_client::LockServiceClient};
-use tempfile::TempDir;
+use lockkeeper_api::pb::lock_service_client::LockServiceClient;
 use tonic::{Request, transport::Endpoint};
 
-use crate::coordinator::{Coordinator, Settings};
+use crate::prelude::*;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

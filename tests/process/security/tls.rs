@@ -1,15 +1,11 @@
 //! Certificates: of the server, of clients, wrong ones, old ones and new ones.
 
-use std::time::Duration;
-
-use lockkeeper_api::pb;
-use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::TlsFiles;
-use tokio::{io::AsyncWriteExt as _, net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Authority, Issued, eventually, expired, try_acquire};
-use crate::{client::Client, coordinator::Coordinator};
+use crate::prelude::*;
 
 /// Whether somebody with this certificate gets as far as an answer. With TLS 1.3 a client learns
 /// only then that its certificate was refused.

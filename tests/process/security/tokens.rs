@@ -1,12 +1,9 @@
 //! Bearer tokens over TLS.
 
-use std::time::Duration;
-
 use lockkeeper_client::{Client, TlsFiles, Token};
-use tonic::Code;
 
 use super::{Authority, eventually, try_acquire};
-use crate::{coordinator::Coordinator, redis_server::RedisServer};
+use crate::prelude::*;
 
 const OLD: &str = "0123456789abcdef0123456789abcdef";
 const NEW: &str = "fedcba9876543210fedcba9876543210";

@@ -1,8 +1,7 @@
 //! A collector of traces, as far as the coordinator can tell.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
 
-use lockkeeper_base::tasks::spawn_detached;
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{
         ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -12,12 +11,13 @@ use opentelemetry_proto::tonic::{
     trace::v1::Span,
 };
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{
     Request, Response, Status,
     transport::{Server, server::TcpIncoming},
 };
+
+use crate::prelude::*;
 
 /// See the module.
 pub(crate) struct Collector {

@@ -2,10 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+use crate::prelude::*;
 
 /// The head and the body of a page.
 pub(crate) async fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {

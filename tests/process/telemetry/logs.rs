@@ -1,16 +1,11 @@
 //! Log lines as JSON: one for each change of state, with the trace it belongs to, and never a
 //! credential.
 
-use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
-use lockkeeper_testkit::prelude::*;
+use lockkeeper_api::pb::lock_admin_service_client::LockAdminServiceClient;
 use serde_json::Value;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
 
 use super::collector::Collector;
-use crate::coordinator::{Coordinator, Settings};
+use crate::prelude::*;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -30,11 +25,7 @@ async fn changes_are_told_with_their_trace_and_without_credentials() {
     request.metadata_mut().insert("traceparent", context);
     client.api.try_acquire(request).await.unwrap();
     let mut admin = LockAdminServiceClient::new(client.channel());
-    let release = pb::ForceReleaseRequest {
-        name: "build".to_owned(),
-        reason: "stuck".to_owned(),
-        ..Default::default()
-    };
+    let release = pb::ForceReleaseRequest::named("build").because("stuck");
     assert!(
         admin
             .force_release(release)

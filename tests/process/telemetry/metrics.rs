@@ -6,23 +6,12 @@ use std::{
     path::Path,
 };
 
-use lockkeeper_api::pb;
 use lockkeeper_store::script::keys;
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
 use super::http::get;
-use crate::{
-    client::{Client, acquire_request},
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    steps::{millis, open_with_lease, secs, until_waiting},
-};
+use crate::prelude::*;
 
 /// Of names of metrics.
 const BEGINNINGS: [&str; 3] = ["lockkeeper_", "grpc_server_", "process_"];

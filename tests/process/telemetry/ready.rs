@@ -1,10 +1,7 @@
 //! What the store is unable to do shows in `/readyz` and in metrics while it lasts.
 
-use crate::{
-    coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    telemetry::http::get,
-};
+use crate::prelude::*;
+use crate::telemetry::http::get;
 
 async fn until(coordinator: &Coordinator, path: &str, wanted: &str) {
     let address = coordinator.admin_address().await;

@@ -1,7 +1,5 @@
 //! Traces: the caller's context goes through to the script.
 
-use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
-use nix::sys::signal::Signal;
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -11,14 +9,8 @@ use super::{
     collector::{Collector, attribute},
     http::get,
 };
-use crate::{
-    client::{acquire_request, try_request},
-    coordinator::{Coordinator, Settings},
-    modes::release,
-    redis_server::{Monitor, RedisServer, eventually},
-    refusing_port::RefusingPort,
-    steps::{secs, until_waiting},
-};
+use crate::prelude::*;
+use crate::{modes::release, redis_server::Monitor, refusing_port::RefusingPort};
 
 const CALLER: &str = "00f067aa0ba902b7";
 

@@ -2,16 +2,13 @@
 //! to waiters of other programs and to coordinators that died; what the tests protect is asserted
 //! of ours: places, and who comes next when.
 
-use futures::future::join_all;
 use lockkeeper_api::pb::LockMode::Fair;
-use lockkeeper_store::script::keys;
-use tokio::time::Instant;
 
 use super::{
     super::{parties::Program, stories::NAME},
     begin, queue, texts,
 };
-use crate::support::{World, client::std_duration, eventually, millis, secs};
+use crate::support::prelude::*;
 
 /// No place is kept for longer than a waiter would be given that nobody vouches for.
 #[track_caller]

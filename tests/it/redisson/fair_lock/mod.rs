@@ -2,22 +2,16 @@
 
 mod drift;
 
-use std::{cell::RefCell, time::Duration};
+use std::cell::RefCell;
 
-use futures::future::join_all;
-use lockkeeper_api::pb::{self, LockMode::Fair};
-use lockkeeper_store::{host::Value, script::keys};
-use tokio::time::Instant;
+use lockkeeper_api::pb::LockMode::Fair;
 
 use super::{
     parties::{Lock, Program},
     stories::{self, NAME},
 };
-use crate::support::{
-    World,
-    client::{Call, Client},
-    expect, millis, secs,
-};
+use crate::support::client::Call;
+use crate::support::prelude::*;
 
 /// Who waits, as the store has it.
 fn queue(world: &World) -> Vec<String> {

@@ -1,11 +1,7 @@
 //! The tests of `RedissonReadWriteLockTest` about leases: each hold has its own, and the lock lives
 //! as long as the longest.
 
-use std::time::Duration;
-
-use futures::future::join_all;
 use lockkeeper_api::pb::LockMode::{Read, Write};
-use tokio::time::Instant;
 
 use super::{
     super::{
@@ -14,7 +10,7 @@ use super::{
     },
     read, write,
 };
-use crate::support::{millis, secs};
+use crate::support::prelude::*;
 
 /// How long a writer of another thread waits from now on.
 async fn writer_waits(program: &Program) -> Duration {

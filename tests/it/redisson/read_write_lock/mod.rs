@@ -4,15 +4,13 @@ mod leases;
 
 use std::cell::Cell;
 
-use futures::future::join_all;
 use lockkeeper_api::pb::LockMode::{Read, Write};
-use tokio::time::Instant;
 
 use super::{
     parties::{Lock, Program},
     stories::{self, NAME, is_free},
 };
-use crate::support::{World, millis, secs};
+use crate::support::prelude::*;
 
 fn read(program: &Program, thread: &str) -> Lock {
     program.lock(NAME, Read, thread)

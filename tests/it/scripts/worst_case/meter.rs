@@ -6,20 +6,18 @@
 //! again, on new keys, and the shortest time counts: a script whose work grows with its keys takes
 //! long each time.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
 
 use async_trait::async_trait;
 use lockkeeper_store::{
-    host::{Call, HostError, ScriptHost, Value},
+    host::{Call, ScriptHost},
     script::{Config, Scripts},
 };
 use parking_lot::Mutex;
 
 use super::{super::story::config, planting::Planting};
-use crate::support::{
-    expect,
-    hosts::{Host, Store},
-};
+use crate::support::hosts::{Host, Store};
+use crate::support::prelude::*;
 
 /// A script may take so much of Redis.
 const BUDGET: Duration = Duration::from_millis(5);
@@ -51,6 +49,38 @@ struct Meter {
     longest: Mutex<(&'static str, Duration)>,
 }
 
+/// No script of the work takes more of Redis than the budget.
+pub(super) async fn check(
+    stage: &Stage,
+    what: &str,
+    plantings: &[Planting],
+    work: impl AsyncFn(&Scripts),
+) {
+    let mut shortest = ("", f64::MAX);
+    let budget = BUDGET.as_secs_f64();
+    for _ in 0..RUNS {
+        stage.store.command(&["FLUSHDB", "ASYNC"]).await;
+        for planting in plantings {
+            let words: Vec<&[u8]> = planting.iter().map(AsRef::as_ref).collect();
+            stage.store.try_command(&words).await.unwrap();
+        }
+        *stage.meter.longest.lock() = Default::default();
+        let before = stage.meter.slowness().await;
+        work(&stage.scripts).await;
+        let slowness = before.max(stage.meter.slowness().await);
+        let (script, longest) = *stage.meter.longest.lock();
+        assert!(!script.is_empty(), "no script ran");
+        let seconds = longest.as_secs_f64() / slowness;
+        if seconds < shortest.1 {
+            shortest = (script, seconds);
+        }
+        if seconds <= budget {
+            return;
+        }
+    }
+    panic!("{what}: {shortest:?} s, which is longer than {budget} s");
+}
+
 // === impl Stage ===
 
 impl Stage {
@@ -73,38 +103,6 @@ impl Stage {
             store,
             meter,
         }
-    }
-
-    /// No script of the work takes more of Redis than the budget.
-    pub(super) async fn check(
-        &self,
-        what: &str,
-        plantings: &[Planting],
-        work: impl AsyncFn(&Scripts),
-    ) {
-        let mut shortest = ("", f64::MAX);
-        let budget = BUDGET.as_secs_f64();
-        for _ in 0..RUNS {
-            self.store.command(&["FLUSHDB", "ASYNC"]).await;
-            for planting in plantings {
-                let words: Vec<&[u8]> = planting.iter().map(AsRef::as_ref).collect();
-                self.store.try_command(&words).await.unwrap();
-            }
-            *self.meter.longest.lock() = Default::default();
-            let before = self.meter.slowness().await;
-            work(&self.scripts).await;
-            let slowness = before.max(self.meter.slowness().await);
-            let (script, longest) = *self.meter.longest.lock();
-            assert!(!script.is_empty(), "no script ran");
-            let seconds = longest.as_secs_f64() / slowness;
-            if seconds < shortest.1 {
-                shortest = (script, seconds);
-            }
-            if seconds <= budget {
-                return;
-            }
-        }
-        panic!("{what}: {shortest:?} s, which is longer than {budget} s");
     }
 }
 

@@ -1,22 +1,18 @@
 //! No reply is large, whatever another program has put into our keys.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use async_trait::async_trait;
 use lockkeeper_store::{
-    host::{Call, HostError, ScanCursor, Scanned, ScriptHost, Value},
-    script::{
-        Attempt, AttemptAll, Hold, Member, Members, Mode, PermitAttempt, Refusal, Scripts,
-        WalkCursor, keys,
-    },
+    host::{Call, ScanCursor, Scanned, ScriptHost},
+    script::{Attempt, Hold, Mode, Refusal, Scripts, WalkCursor},
 };
 use parking_lot::Mutex;
 
+use super::super::requests::{attempt_all, member, members, permit_attempt};
 use super::{super::story::config, planting::NAME};
-use crate::support::{
-    hosts::{Host, Store},
-    secs,
-};
+use crate::support::hosts::{Host, Store};
+use crate::support::prelude::*;
 
 /// What is planted, in bytes.
 const HUGE: usize = 8 << 20;
@@ -107,31 +103,14 @@ async fn ask_all(scripts: &Scripts) {
             let _ = scripts.release(hold, None, secs(60), request_id).await;
         }
     }
-    let locks = [Member {
-        name: NAME,
-        mode: Mode::Exclusive,
-        known_holds: None,
-        serial: None,
-    }];
-    let members = Members {
-        owner: OWNER,
-        locks: &locks,
-    };
-    let attempt = AttemptAll {
-        record: "r",
-        attempt: "a",
-        fresh_serial: 1,
-        note: None,
-    };
+    let locks = [member(NAME, Mode::Exclusive)];
+    let members = members(OWNER, &locks);
+    let attempt = attempt_all("r");
     let _ = scripts
         .acquire_all(members, secs(60), attempt, Refusal::Recorded)
         .await;
     let _ = scripts.release_all(members, &[secs(60)], Some("r")).await;
-    let attempt = PermitAttempt {
-        request_id: Some("r"),
-        attempt: "a",
-        ids: &[[1; 16]],
-    };
+    let attempt = permit_attempt(&[[1; 16]], Some("r"), "a");
     let _ = scripts
         .acquire_permits(NAME, OWNER, secs(60), attempt, true)
         .await;
