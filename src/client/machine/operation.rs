@@ -84,7 +84,7 @@ impl Operation {
     pub(super) fn limit_try(&mut self, now: Instant, least: Duration) {
         if self.acquires() && !self.waits() {
             let limit = least.max(self.patience.unwrap_or_default());
-            self.wait_until.get_or_insert(now + limit);
+            self.wait_until = self.wait_until.or_else(|| now.checked_add(limit));
         }
     }
 
@@ -238,7 +238,7 @@ impl Operation {
             _ => return false,
         };
         let since = self.failing_since.unwrap_or(now);
-        now < since + patience && self.purpose != Purpose::Cleanup
+        now.duration_since(since) < patience && self.purpose != Purpose::Cleanup
     }
 
     pub(super) fn retry(&mut self, now: Instant, at: Instant) {

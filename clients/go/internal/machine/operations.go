@@ -36,7 +36,7 @@ func (m *Machine) do(it Do) {
 		op.waitUntil = *it.WaitUntil
 	} else if m.session != nil && op.acquires() && !op.waits() {
 		// A try waits for no holder, so neither for long while nothing answers.
-		op.waitUntil = m.now + max(openTimeout, m.config.Patience)
+		op.waitUntil = m.now + min(max(openTimeout, m.config.Patience), never-m.now)
 	}
 	if entry := m.renewedBy(op.request); entry != nil {
 		op.token = entry.holding.token()
@@ -411,7 +411,7 @@ func (m *Machine) mayRetry(op *operation, reason string) bool {
 	default:
 		return false
 	}
-	return op.purpose != forCleanup && m.now < min(op.failingSince, m.now)+patience
+	return op.purpose != forCleanup && m.now-min(op.failingSince, m.now) < patience
 }
 
 func (m *Machine) retry(op *operation, refusal *status.Status) {

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -199,6 +200,18 @@ func TestRetriesEndAfterALease(t *testing.T) {
 			ErrorInfo(failure.Status).Reason != storeUnavailable {
 			t.Fatalf("%v", failure)
 		}
+	}
+}
+
+func TestPatienceMayHaveNoEnd(t *testing.T) {
+	w := open(t)
+	w.machine.config.Patience = math.MaxInt64
+	op := w.start(try("a"))
+	w.sent()
+	w.receive(failed(op, codes.Unavailable, storeUnavailable, ""))
+	w.pass(101 * ms)
+	if w.sent().GetTryAcquire() == nil {
+		t.Fatal("it is not sent again")
 	}
 }
 

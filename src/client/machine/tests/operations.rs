@@ -18,7 +18,8 @@ use super::{
 use crate::{
     Error,
     machine::{
-        Completion, Event, operations::RETRY_PAUSE, state::CLOSE_TIMEOUT, stream::OPEN_TIMEOUT,
+        Completion, Event, NewOperation, operations::RETRY_PAUSE, state::CLOSE_TIMEOUT,
+        stream::OPEN_TIMEOUT,
     },
     session::SessionEvent,
 };
@@ -33,7 +34,8 @@ rows! {
     "another answer" => an_answer_ends_an_operation;
     "an answer to an operation that was not sent since it failed" => a_second_answer_is_ignored;
     "`failed`, reason `STORE_UNAVAILABLE`, `DRAINING` or `OUTCOME_UNKNOWN`" =>
-        a_failure_that_may_pass_is_retried, patience_ends_with_the_lease;
+        a_failure_that_may_pass_is_retried, patience_ends_with_the_lease,
+        patience_may_have_no_end;
     "`failed`, reason `NOT_OWNER`, for an uncertain acquire that is not abandoned" =>
         what_was_released_is_asked_anew, what_was_released_is_not_asked_anew_without_a_caller;
     "`failed` otherwise" => a_failure_is_a_refusal;
@@ -314,6 +316,21 @@ fn a_try_has_a_limit_of_its_own() {
     let op_id = story.start(try_acquire("a"));
     story.after(OPEN_TIMEOUT);
     assert!(story.done(op_id).is_none(), "the next endpoint may answer");
+}
+
+fn patience_may_have_no_end() {
+    let mut story = Story::open();
+    let op_id = story.ids.next();
+    story.step(Event::Start(NewOperation {
+        op_id,
+        request: try_acquire("a"),
+        wait_until: None,
+        patience: Some(Duration::MAX),
+    }));
+    story.sent();
+    story.receive(op_id, failed("STORE_UNAVAILABLE", None));
+    story.after(RETRY_PAUSE);
+    assert_eq!(story.sent_kinds(), ["TryAcquire"]);
 }
 
 fn a_failure_after_the_limit_ends_a_wait() {

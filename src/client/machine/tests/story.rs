@@ -30,7 +30,7 @@ pub(super) struct Story {
     pub(super) machine: Machine,
     pub(super) now: Instant,
     pub(super) effects: Vec<Effect>,
-    ids: Ids,
+    pub(super) ids: Ids,
 }
 
 /// What an operation acquired.
