@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -109,7 +110,7 @@ func TestKilledCoordinatorIsNotNoticed(t *testing.T) {
 	check(t, err)
 	waiting := make(chan error)
 	go func() {
-		grant, err := client.Lock(t.Context(), "a")
+		grant, err := client.Lock(t.Context(), "a", lockkeeper.WithWaitTimeout(math.MaxInt64))
 		if err == nil {
 			err = grant.Unlock(t.Context())
 		}

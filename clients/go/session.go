@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -155,7 +156,7 @@ func (s *Session) do(
 	it := &call{ctx: ctx, done: make(chan struct{})}
 	start := machine.Do{Request: request}
 	if wait != nil {
-		until := now() + *wait
+		until := now() + min(*wait, math.MaxInt64-now())
 		start.WaitUntil = &until
 	}
 	s.mu.Lock()
