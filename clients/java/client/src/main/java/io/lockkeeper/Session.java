@@ -161,18 +161,13 @@ final class Session {
             boolean isAsync,
             Function<Effect, T> value) {
         Duration limit = options.waitLimit();
-        long waitUntil = limit == null ? Timers.NEVER : later(limit);
+        long waitUntil =
+                limit == null ? Timers.NEVER : Timers.after(now(), Protos.saturated(limit));
         Duration patience = options.patience();
         long nanos = patience == null ? Timers.NEVER : Protos.saturated(patience);
         SessionRequest traced =
                 request.toBuilder().setTraceparent(TraceContext.traceparent()).build();
         return submit(isAsync, value, op -> new Event.Start(op, traced, waitUntil, nanos));
-    }
-
-    private static long later(Duration limit) {
-        long now = now();
-        long nanos = Protos.saturated(limit);
-        return nanos >= Timers.NEVER - now ? Timers.NEVER : now + nanos;
     }
 
     Call<Void> release(long guard, boolean isAsync) {

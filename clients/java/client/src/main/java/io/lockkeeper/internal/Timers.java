@@ -51,8 +51,14 @@ public final class Timers {
         return timer.id;
     }
 
-    /** A later time, or {@link #NEVER} if it is out of range. */
-    static long after(long now, long nanos) {
+    /**
+     * A later time, or {@link #NEVER} if it is out of range.
+     *
+     * @param now the time
+     * @param nanos how much later, in nanoseconds
+     * @return the later time
+     */
+    public static long after(long now, long nanos) {
         return nanos >= NEVER - now ? NEVER : now + nanos;
     }
 }
