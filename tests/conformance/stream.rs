@@ -75,6 +75,13 @@ macro_rules! expect {
     };
 }
 
+/// What the coordinator may rely on to tell a client that is gone from one that has closed.
+fn expect_promises(sends_pings: bool, sends_close: bool) -> Result<()> {
+    ensure!(sends_pings, "sends_pings is not set");
+    ensure!(sends_close, "sends_close is not set");
+    Ok(())
+}
+
 // === impl Stream ===
 
 impl Stream {
@@ -152,22 +159,26 @@ impl Stream {
         }
     }
 
-    /// Waits until the client closes the session, or ends the stream, which means the same.
+    /// Waits until the client closes the session.
     pub(crate) async fn expect_end(&mut self) -> Result<()> {
         let end = async {
             while let Some(frame) = self.frames.recv().await {
                 if let Request::Close(_) = frame.request {
-                    return;
+                    return Ok(());
                 }
             }
+            bail!("the client ends the stream without `close`")
         };
         let ended = timeout(PATIENCE, end).await;
-        ended.map_err(|_| anyhow!("the client does not end the stream"))
+        ended.map_err(|_| anyhow!("the client does not end the stream"))?
     }
 
     pub(crate) async fn expect_open(&mut self) -> Result<OpenSession> {
         match self.next("open").await?.request {
-            Request::Open(open) => Ok(open),
+            Request::Open(open) => {
+                expect_promises(open.sends_pings, open.sends_close)?;
+                Ok(open)
+            }
             other => bail!("open expected: {other:?}"),
         }
     }
@@ -177,6 +188,7 @@ impl Stream {
             Request::Resume(resume) => {
                 ensure!(resume.session_id == SESSION_ID, "another session's id");
                 ensure!(resume.resume_token == RESUME_TOKEN, "another resume token");
+                expect_promises(resume.sends_pings, resume.sends_close)?;
                 Ok(resume)
             }
             other => bail!("resume expected: {other:?}"),

@@ -33,6 +33,10 @@ pub(crate) const CLIENTS: &[(&str, Catchers)] = &[
         )],
     ),
     (
+        "half-close-ends-it",
+        &[("resume::what_is_held_is_named", "sends_close is not set")],
+    ),
+    (
         "lost-ignored",
         &[
             ("loss::a_loss_is_seen_at_once", "the loss of g did not come"),

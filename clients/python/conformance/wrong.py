@@ -86,6 +86,16 @@ def half_close() -> None:
     _session._write = write
 
 
+def half_close_ends_it() -> None:
+    """Resume without saying that only `close` ends the session."""
+
+    @around(_session, "_write")
+    def _(write: Any, call: Any, first: Any, frames: Any) -> Any:
+        if first.HasField("resume"):
+            first.resume.sends_close = False
+        return write(call, first, frames)
+
+
 def lost_ignored() -> None:
     """Ignore `lost`."""
     Grants.on_lost = lambda *_: None  # type: ignore[method-assign]
@@ -264,6 +274,7 @@ WRONG = {
     "validity-from-the-answer": validity_from_the_answer,
     "new-request-id": new_request_id,
     "half-close": half_close,
+    "half-close-ends-it": half_close_ends_it,
     "lost-ignored": lost_ignored,
     "resume-without-a-grant": resume_without_a_grant,
     "owner-used-twice": owner_used_twice,
