@@ -174,6 +174,17 @@ def test_a_task_watches_at_another_coordinator(serve, redis):
     run(test())
 
 
+def test_a_watch_is_collected_while_another_thread_has_the_mutex(client):
+    watch = client.watch_lock("a")
+    next(watch)
+    collects = threading.Thread(target=watch._events.close, daemon=True)
+    with client._mutex:
+        collects.start()
+        collects.join(LIMIT)
+        assert not collects.is_alive()
+    assert not client._observing
+
+
 # --- waits until a lock is free
 
 

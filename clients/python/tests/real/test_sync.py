@@ -427,3 +427,20 @@ assert not any(it.state == "resuming" for it in events), "the parent was disturb
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=os.environ)
     assert ran.returncode == 0, ran
+
+
+def test_a_block_that_ends_in_the_thread_of_the_session_is_left_without_waiting(client):
+    """The garbage collector can run it there, as that of a generator in a cycle."""
+    lock = client.lock("a")
+    lock.acquire()
+    session = client._session()
+    step = session._step
+
+    def collects(event):
+        session._step = step
+        lock.release()
+        step(event)
+
+    session._step = collects
+    with client.lock("b", timeout=LIMIT):
+        assert client.await_free("a", timeout=LIMIT)

@@ -307,6 +307,7 @@ class Calls(ClientBase):
                 self._observing.add(channel)
             yield channel
         finally:
-            with self._mutex:
-                self._observing.discard(channel)
+            # Without the mutex: the garbage collector may run this in any thread, also in one that
+            # holds the mutex, or that its holder waits for.
+            self._observing.discard(channel)
             close_channel(channel)

@@ -62,7 +62,8 @@ class Client(Calls):
         with self._mutex:
             self._is_closed = True
             session, self._shared = self._shared, None
-            channels = [*(link.channel for link in self._links.values()), *self._observing]
+            channels = [link.channel for link in self._links.values()]
+            channels += self._observing.copy()
             self._links.clear()
         for channel in channels:
             close_channel(channel)

@@ -51,7 +51,8 @@ class Session(SessionCore):
         self._connector = connector
         self._queue: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._stream: _Stream | None = None
-        threading.Thread(target=self._run, name="lockkeeper-session", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="lockkeeper-session", daemon=True)
+        self._thread.start()
 
     # --- for callers
 
@@ -91,7 +92,11 @@ class Session(SessionCore):
         self._held.pop(held.guard, None)
         op_id = next(self._ids)
         event = ev.Release(op_id, held.guard, _tracing.traceparent())
-        self._run_event(op_id, event, held.check)
+        if threading.current_thread() in (self._thread, self._stream):
+            # The garbage collector runs the end of a block here, where nothing may wait.
+            self._queue.put(event)
+        else:
+            self._run_event(op_id, event, held.check)
 
     def close(self) -> None:
         """Close the session and wait for its end."""
