@@ -51,8 +51,8 @@ end
 
 local known, record = tonumber(ARGV[6] or 0), KEYS[7]
 local request = {
-  owner = owner, attempt = ARGV[7], lease = lease, retention = ARGV[8], record_refusal = ARGV[9] == '1',
-  lock = lock, note = ARGV[10], reader = owner,
+  owner = owner, attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1',
+  lease = lease, lock = lock, note = ARGV[10], reader = owner,
 }
 local now = now_millis()
 

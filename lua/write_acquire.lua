@@ -42,8 +42,8 @@ end
 
 local known, record = tonumber(ARGV[7] or 0), KEYS[7]
 local request = {
-  owner = owner, attempt = ARGV[8], lease = lease, retention = ARGV[9], record_refusal = ARGV[10] == '1',
-  lock = lock, note = ARGV[11], readers_base = KEYS[5],
+  owner = owner, attempt = ARGV[8], retention = ARGV[9], record_refusal = ARGV[10] == '1',
+  lease = lease, lock = lock, note = ARGV[11], readers_base = KEYS[5],
 }
 
 return acquire(counter, record, request, function(token)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -156,7 +155,7 @@ func (s *Session) do(
 	it := &call{ctx: ctx, done: make(chan struct{})}
 	start := machine.Do{Request: request}
 	if wait != nil {
-		until := now() + min(*wait, math.MaxInt64-now())
+		until := machine.Later(now(), *wait)
 		start.WaitUntil = &until
 	}
 	s.mu.Lock()

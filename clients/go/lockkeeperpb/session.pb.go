@@ -511,8 +511,8 @@ type SessionRequest_Resume struct {
 
 type SessionRequest_Close struct {
 	// Ends the session: its waits end, its grants are released, then the stream ends OK. Operations
-	// in progress are answered first, for up to 5 s. Half-closing the stream does the same, unless
-	// the client has set `sends_close`.
+	// in progress are answered first, for up to 5 s. Half-closing the stream does the same,
+	// unless the client has set `sends_close`.
 	Close *CloseSession `protobuf:"bytes,4,opt,name=close,proto3,oneof"`
 }
 

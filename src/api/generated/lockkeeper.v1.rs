@@ -4960,8 +4960,8 @@ pub mod session_request {
         #[prost(message, tag = "3")]
         Resume(super::ResumeSession),
         /// Ends the session: its waits end, its grants are released, then the stream ends OK. Operations
-        /// in progress are answered first, for up to 5 s. Half-closing the stream does the same, unless
-        /// the client has set `sends_close`.
+        /// in progress are answered first, for up to 5 s. Half-closing the stream does the same,
+        /// unless the client has set `sends_close`.
         #[prost(message, tag = "4")]
         Close(super::CloseSession),
         /// Same as LockService.Acquire; answered by any number of `waiting`, then one `granted` or

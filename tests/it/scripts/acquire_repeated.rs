@@ -19,7 +19,7 @@ a repeat: the same grant and no change, but the record has no attempt and lives 
     state
       => lock{x=1}/100s counter=T1/100000s
       + record:r1{op=acquire owner=x attempt= answer=T1}/1300s
-a repeat tells the holds of now
+the answer to a repeat has the holds of now
     acquire x 100s request=r1
     acquire x 100s
     acquire x 100s request=r1 => repeated 2 T1 100s

@@ -15,7 +15,7 @@ the store keeps it for longer than the lease, and a release frees it at once
     heard => 0
     acquire y 300s => granted 1 T2 300s
     state => lock{y=1}/300s counter=T2/100000s
-a renewal keeps the delay, and tells of the lease only
+a renewal keeps the delay, and answers with the lease only
     acquire x 300s delay=200s => granted 1 T1 300s
     renew x@lock:600s => 1 T1 600s
     renew x@lock:100s => 1 T1 600s

@@ -93,7 +93,7 @@ an undo and the end of all holds wake the first too
     acquire y 100s mode=fair waits
     lower x 0 mode=fair => true
     heard => 0:y
-vouching tells places, and wakes the first of a free lock
+a keepalive answers with the places, and wakes the first of a free lock
     acquire a 300s mode=fair
     acquire x 100s mode=fair waits
     acquire y 100s mode=fair waits

@@ -12,7 +12,7 @@ nobody holds it
     force why => free
     forced => never
     state => nothing
-all holds of whoever has it, and the counter moves on
+all holds of its owner are released, and the counter moves on
     acquire x 100s
     acquire x 100s
     force why => x=2 T1 none

@@ -133,7 +133,7 @@ locks of mixed modes, each as it would be alone and with a token of its own
     HMGET record:a op answer => {acquire_all=t1 t1 7}
     PTTL record:a => 100s
     GET counter3 => t0
-one that is held by another: none is taken, and it is told which
+one that is held by another: none is taken, and the answer names it
     acquire y 200s on=lock2
     acquire_all x 100s lock lock2 lock3 => busy at 1 200s
     state => lock2{y=1}/200s counter2=T1/100000s
@@ -143,7 +143,7 @@ one that is held by another: none is taken, and it is told which
     acquire_all x 100s lock lock2 lock3:write => busy at 2 300s
     acquire_all x 100s lock lock2 lock3:read known=1
     EXISTS lock lock2 lock3 => 3
-the first of several that are held is told; one without a time to live is held too
+the answer names the first of several that are held; one without a time to live is held too
     HSET lock2 y 1
     HSET lock3 y 1
     acquire_all x 100s lock lock2 lock3 => busy at 1 endless
@@ -200,7 +200,7 @@ a reader cannot write before it releases, at any place, even if another lock is 
     acquire x 100s mode=read on=lock2
     acquire_all x 100s lock lock2:write => refused at 1 SelfDeadlock
     acquire_all x 100s lock3 lock2:read => granted 1 T2 100s, 2 0 100s
-what is no lock is told and changes nothing
+a key of another kind is an error and changes nothing
     SET lock2 a
     acquire_all x 100s lock lock2 => refused at 1 WrongKind
     acquire_all x 100s lock lock2:read => refused at 1 WrongKind
@@ -259,7 +259,7 @@ a newer grant than the one to give back stays
     release_all x 100s lock lock2:read serial=7 => Expired, done 0, now 0 0s
     heard => 0
     EXISTS lock => 1
-what is no lock is told before anything is given back
+a key of another kind is an error, and nothing is given back
     acquire x 100s
     SET lock2 a
     release_all x 100s lock lock2 => error WrongKind
@@ -326,7 +326,7 @@ without a record: down to the holds that are known
     undo_all x lock:sole:0 lock2:sole:0 serial=1 attempt=b => false
     undo_all x lock:sole:0 lock2:sole:0 attempt=b => true
     heard => 0 0
-what is no lock is told, and nothing is undone
+a key of another kind is an error, and nothing is undone
     acquire_all x 100s lock lock2 request=r1 attempt=a1
     DEL lock2
     SET lock2 a

@@ -105,7 +105,7 @@ a repeat of the last one wakes nobody
     heard => 0
     release x 100s request=r1 => done 0, now 0 0s
     state => counter=T1/100000s record:r1{op=release owner=x answer=0}/600s
-a repeat tells what is held since, and leaves it alone
+the answer to a repeat has what is held since, which stays held
     acquire x 100s
     release x 100s request=r1
     heard => 0

@@ -43,7 +43,7 @@ by record: another attempt's
     state
       => lock{x=1}/100s counter=T1/100000s
       + record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s
-by record: a repeat was told of the grant too, so that nobody knows who relies on it
+by record: a repeat was answered with the grant too, so nobody knows who relies on it
     acquire x 100s request=r1 attempt=a1
     acquire x 100s request=r1 attempt=a2 => repeated 1 T1 100s
     undo x request=r1 attempt=a1 => false
@@ -91,7 +91,7 @@ the same of a fair lock, of a writer and of a reader
     undo x mode=read request=r1 known=0 serial=7 => true
     heard => 0
     state => counter=T2/100000s
-a record that ended before the grant: of one hold of several nothing tells whose it is
+a record that ended before the grant: nothing shows whose one hold of several is
     acquire x 300s => granted 1 T1 300s
     acquire x 100s request=r1 attempt=a1
     DEL record:r1

@@ -22,6 +22,11 @@ type Instant = time.Duration
 // never is the instant of what does not happen.
 const never = Instant(math.MaxInt64)
 
+// Later is the instant after a time, or never if that is out of range.
+func Later(now Instant, after time.Duration) Instant {
+	return now + min(after, never-now)
+}
+
 // The constants of the specification.
 const (
 	openTimeout   = 6 * time.Second

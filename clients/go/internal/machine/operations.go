@@ -36,7 +36,7 @@ func (m *Machine) do(it Do) {
 		op.waitUntil = *it.WaitUntil
 	} else if m.session != nil && op.acquires() && !op.waits() {
 		// A try waits for no holder, so neither for long while nothing answers.
-		op.waitUntil = m.now + min(max(openTimeout, m.config.Patience), never-m.now)
+		op.waitUntil = Later(m.now, max(openTimeout, m.config.Patience))
 	}
 	if entry := m.renewedBy(op.request); entry != nil {
 		op.token = entry.holding.token()

@@ -296,8 +296,12 @@ fn trouble(answers: &[Result<Option<Named>, String>], service: &str) -> Option<S
 
 /// Whether so many sentinels failed in the same way before.
 fn is_logged(before: &str, now: &str) -> bool {
-    let count = |text: &str| text.split('(').next().map(str::to_owned);
-    count(before) == count(now) && reply::is_same_failure(before, now)
+    counts(before) == counts(now) && reply::is_same_failure(before, now)
+}
+
+/// What stands before and after the failure, which may contain the time.
+fn counts(trouble: &str) -> (Option<&str>, Option<&str>) {
+    (trouble.split('(').next(), trouble.rsplit(')').next())
 }
 
 /// Reads the epoch from the answer to `SENTINEL MASTER`, names and values by turns or a map, and

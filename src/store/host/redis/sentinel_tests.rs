@@ -29,6 +29,11 @@ fn a_failure_whose_text_contains_the_time_is_logged_once() {
     assert!(!is_logged(&text(1, 99), &text(2, 99)));
     let refused = trouble(&[Err("connection refused".to_owned())], "locks");
     assert!(!is_logged(&text(1, 99), &refused.unwrap()));
+    let ignorant = |second| {
+        let failed = Err("connection refused".to_owned());
+        trouble(&[failed, Ok(None), Ok(second)], "locks").unwrap()
+    };
+    assert!(!is_logged(&ignorant(Some(at(1, "a"))), &ignorant(None)));
 }
 
 fn at(epoch: u64, host: &str) -> Named {

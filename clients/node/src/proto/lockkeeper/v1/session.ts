@@ -129,8 +129,8 @@ export interface SessionRequest {
     | //
     /**
      * Ends the session: its waits end, its grants are released, then the stream ends OK. Operations
-     * in progress are answered first, for up to 5 s. Half-closing the stream does the same, unless
-     * the client has set `sends_close`.
+     * in progress are answered first, for up to 5 s. Half-closing the stream does the same,
+     * unless the client has set `sends_close`.
      */
     { $case: "close"; value: CloseSession }
     | //
