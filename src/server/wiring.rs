@@ -17,10 +17,7 @@ use lockkeeper_store::{
     script,
 };
 use prometheus_client::{metrics::info::Info, registry::Registry};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -35,7 +32,7 @@ use crate::{
     layers::{admin_config, coordinator_config, grpc_config, listen_limits},
     pages::Samples,
     probe::StoreProbe,
-    process::{dumps, memory, rlimit, systemd},
+    process::{dumps, memory, rlimit, stop_signals, systemd},
     reload::{Reloaded, ReloadedSecrets, ReloadedSettings},
     secret_files,
     security::{self, Security},
@@ -43,9 +40,9 @@ use crate::{
     telemetry::{self, LostLines},
 };
 
-/// Serves until SIGTERM or SIGINT, then drains. The settings were loaded from these sources, whose
-/// rules and quotas may change. The metrics report the commit, and lost lines of the log. Fails if
-/// it cannot start.
+/// Serves until SIGTERM, SIGINT or SIGHUP, then drains. The settings were loaded from these
+/// sources, whose rules and quotas may change. The metrics report the commit, and lost lines of the
+/// log. Fails if it cannot start.
 pub async fn run(
     sources: Sources,
     settings: Settings,
@@ -53,17 +50,10 @@ pub async fn run(
     lost: LostLines,
 ) -> anyhow::Result<()> {
     dumps::refuse();
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = stop_signals::first()?;
     let listener = match settings.server.listen.0 {
         Some(address) => Some(bind(address, "server.listen")?),
         None => None,
-    };
-    let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
     };
     spawn_detached("lost-lines", lost.clone().report());
     serve_on(sources, settings, commit, lost, listener, stop).await

@@ -60,3 +60,20 @@ async fn an_idle_coordinator_stops_at_once() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_hangup_stops_it_too_unless_it_is_ignored() {
+    let start = async |hangup: &str| {
+        let settings = settings_on("embedded:").started_by(&["env", hangup]);
+        let coordinator = Coordinator::start(&settings).await;
+        coordinator.signal(Signal::SIGHUP);
+        coordinator
+    };
+    let stopped = start("--default-signal=HUP").await;
+    assert_eq!(stopped.exit().await.code(), Some(0));
+    let goes_on = start("--ignore-signal=HUP").await;
+    let mut client = goes_on.client().await;
+    client.open().await.acquire("build").await;
+    goes_on.signal(Signal::SIGTERM);
+    assert_eq!(goes_on.exit().await.code(), Some(0));
+}

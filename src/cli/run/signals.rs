@@ -1,8 +1,9 @@
 //! Signals, handled from the start of the process.
 
-use std::{fs, future::poll_fn, io, task::Poll};
+use std::{future::poll_fn, io, task::Poll};
 
 use futures::FutureExt as _;
+use lockkeeper_base::signals;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
@@ -37,10 +38,10 @@ impl Signals {
     /// Handles signals from now on, except those that were ignored when this process started, as
     /// under `nohup`.
     pub(super) fn listen() -> io::Result<Self> {
-        let ignored = ignored_at_start();
+        let ignored = signals::ignored();
         let mut streams = Vec::new();
         for signal in HANDLED {
-            if ignored & (1 << (signal as i32 - 1)) == 0 {
+            if !ignored.contains(signal as i32) {
                 streams.push((signal, unix::signal(SignalKind::from_raw(signal as i32))?));
             }
         }
@@ -64,12 +65,4 @@ impl Signals {
     pub(super) fn pending(&mut self) -> Option<Signal> {
         self.next().now_or_never()
     }
-}
-
-/// A bit mask, signal 1 lowest; 0 where the system does not report it.
-fn ignored_at_start() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
 }

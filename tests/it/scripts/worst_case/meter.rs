@@ -1,9 +1,9 @@
 //! What counts is the processor time of Redis' main thread (`INFO cpu`) from before the script to
 //! after it: unlike the times of `SLOWLOG` it does not depend on how long others keep the thread
 //! from the processor. What a processor does in a time differs, by machine and by what else runs on
-//! it, so the unit is what a script of known work takes, measured just before and after. A case over
-//! the budget is run again, on new keys, and the cheapest run counts: a script whose work grows with
-//! its keys, which are ten thousands, is dear each time.
+//! it, so the unit is what a script of known work takes, measured just before and after. A case
+//! over the budget is run again, on new keys, and the cheapest run counts: a script whose work
+//! grows with its keys, of which there are tens of thousands, is dear each time.
 
 use std::fmt;
 
@@ -22,8 +22,8 @@ use crate::support::prelude::*;
 /// of docs/robustness/abuse.md, where the dearest case takes 5 ms.
 const BUDGET: f64 = 25.0;
 
-/// Like the cases it looks for members of a large set, so that neighbours and caches slow it as they
-/// do.
+/// Like the cases it looks for members of a large set, so that neighbours and caches slow it as
+/// they do.
 const BASE_SCRIPT: &str = "redis.call('select', 1)
 for i = 1, 120 do redis.call('zadd', KEYS[1], i, i * 7919 % 100000) end return 1";
 
