@@ -2,11 +2,10 @@
 
 use std::{future::pending, pin::Pin, time::Duration};
 
-use futures::{StreamExt as _, stream};
+use futures::{Stream, stream};
 use hyper::rt::Executor;
-use lockkeeper_api::pb::{SessionRequest, SessionResponse};
+use lockkeeper_api::pb::{SessionRequest, SessionResponse, session_request::Request};
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{Address, Connector, Error, LockClient, task::spawn_detached};
@@ -53,11 +52,7 @@ impl Link {
         let endpoint = connector
             .endpoint(&address, keepalive)
             .map(|it| it.executor(executor.clone()));
-        // The end of this stream would end the session and release its grants. Only `close` may do
-        // that.
-        let frames_to_send = stream::once(async { first })
-            .chain(UnboundedReceiverStream::new(to_send))
-            .chain(stream::once(pending()));
+        let frames_to_send = until_close(first, to_send);
         executor.execute(Box::pin(async move {
             let ended = async {
                 let transport = connector.connect_to(&address, endpoint?).await?;
@@ -87,9 +82,30 @@ impl Link {
     }
 }
 
+/// The frames to send. The end of this stream would be a broken stream to a coordinator, so it ends
+/// behind `close` only. There it has to: some proxies pass on the coordinator's end only then.
+fn until_close(
+    first: SessionRequest,
+    to_send: mpsc::UnboundedReceiver<SessionRequest>,
+) -> impl Stream<Item = SessionRequest> {
+    let state = Some((Some(first), to_send));
+    stream::unfold(state, async |state| {
+        let (first, mut to_send) = state?;
+        let frame = match first {
+            Some(first) => first,
+            None => match to_send.recv().await {
+                Some(frame) => frame,
+                None => pending().await,
+            },
+        };
+        let is_close = matches!(frame.request, Some(Request::Close(_)));
+        Some((frame, (!is_close).then_some((None, to_send))))
+    })
+}
+
 async fn carry(
     mut client: LockClient,
-    frames: impl stream::Stream<Item = SessionRequest> + Send + 'static,
+    frames: impl Stream<Item = SessionRequest> + Send + 'static,
     events: &mpsc::Sender<LinkEvent>,
 ) -> Result<(), Error> {
     let mut answers = client.session(frames).await?.into_inner();
@@ -113,5 +129,40 @@ impl Executor<Pin<Box<dyn Future<Output = ()> + Send>>> for LinkExecutor {
                 () = task => {}
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt as _, StreamExt as _};
+    use lockkeeper_api::pb::{CloseSession, Ping};
+
+    use super::*;
+
+    #[test]
+    fn frames_end_behind_close_and_not_before() {
+        let of = |request| SessionRequest {
+            request: Some(request),
+            ..SessionRequest::default()
+        };
+        let ping = || of(Request::Ping(Ping::default()));
+        let close = of(Request::Close(CloseSession::default()));
+        let (frames, to_send) = mpsc::unbounded_channel();
+        let mut sent = Box::pin(until_close(ping(), to_send));
+        let mut next = || sent.next().now_or_never();
+        assert_eq!(next(), Some(Some(ping())));
+        assert_eq!(next(), None, "it goes on");
+        frames.send(close.clone()).unwrap();
+        assert_eq!(next(), Some(Some(close)));
+        assert_eq!(next(), Some(None));
+    }
+
+    #[test]
+    fn frames_do_not_end_with_their_sender() {
+        let (frames, to_send) = mpsc::unbounded_channel();
+        let mut sent = Box::pin(until_close(SessionRequest::default(), to_send));
+        drop(frames);
+        assert!(sent.next().now_or_never().is_some());
+        assert_eq!(sent.next().now_or_never(), None);
     }
 }

@@ -8,7 +8,7 @@ use lockkeeper_api::pb::{
 };
 use rand::{RngExt as _, rngs::StdRng};
 use tokio::time::Instant;
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::{event::Effect, operation::frame};
 use crate::{Address, Error, duration::to_std, error};
@@ -385,7 +385,7 @@ impl Stream {
             other => other.to_string(),
         };
         self.fault = (self.address().clone(), cause);
-        let is_refused = failure.status().is_some_and(|it| is_refused(it.code()));
+        let is_refused = failure.status().is_some_and(is_refused);
         self.failed = FailedAttempts {
             count: self.failed.count + 1,
             refused: if is_refused {
@@ -422,7 +422,9 @@ fn doubled(rounds: usize) -> u32 {
 }
 
 /// Whether a coordinator with this answer will never accept the session. Missing credentials may
-/// arrive in a moment: their files are replaced.
-fn is_refused(code: Code) -> bool {
-    error::is_final(code) && !matches!(code, Code::Unauthenticated | Code::PermissionDenied)
+/// arrive in a moment: their files are replaced. Only a coordinator gives a reason: a proxy without
+/// a route answers UNIMPLEMENTED, too.
+fn is_refused(status: &Status) -> bool {
+    let of_credentials = [Code::Unauthenticated, Code::PermissionDenied].contains(&status.code());
+    error::is_final(status.code()) && !of_credentials && error::reason(status).is_some()
 }

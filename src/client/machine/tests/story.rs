@@ -183,9 +183,15 @@ impl Story {
         self.receive(0, Response::GoingAway(pb::SessionGoingAway {}));
     }
 
+    /// As a coordinator ends a stream, with a reason.
     pub(super) fn stream_fails(&mut self, code: Code) {
-        let failure = Error::from(Status::new(code, "scripted"));
-        self.step(Event::StreamEnded(Some(failure)));
+        let reason = format!("{code:?}");
+        let details = ErrorDetails::with_error_info(reason, "lockkeeper", HashMap::new());
+        self.stream_ends(Status::with_error_details(code, "scripted", details));
+    }
+
+    pub(super) fn stream_ends(&mut self, status: Status) {
+        self.step(Event::StreamEnded(Some(status.into())));
     }
 
     /// Breaks the stream, and waits for the attempt to resume the session.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::{
     rows,
@@ -400,6 +400,13 @@ fn a_session_that_nobody_knows_has_ended() {
     ] {
         assert!(fail(&[code, code]), "{code:?}");
         assert!(!fail(&[code, Code::Unavailable, code]), "not in a row");
+        let mut story = Story::open();
+        story.broken();
+        for _ in 0..2 {
+            story.stream_ends(Status::new(code, "of a proxy"));
+            story.after(Duration::from_millis(100));
+        }
+        assert!(!story.is_ended(), "{code:?} without a reason");
     }
     for code in [Code::Unauthenticated, Code::PermissionDenied] {
         assert!(!fail(&[code, code]), "credentials may be replaced");
