@@ -3,14 +3,17 @@ package lockkeeper_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	lockkeeper "github.com/lockkeeper/lockkeeper/clients/go"
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
@@ -57,6 +60,36 @@ func (r *refuser) answer() error {
 		return err
 	}
 	return refusal.Err()
+}
+
+// Session ends when the client has half-closed it after a close, as behind some proxies.
+func (r *refuser) Session(stream pb.LockService_SessionServer) error {
+	opened := &pb.SessionOpened{SessionId: "s", Lease: durationpb.New(time.Minute)}
+	isClosed := false
+	for {
+		frame, err := stream.Recv()
+		if err != nil {
+			if isClosed && errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		isClosed = isClosed || frame.GetClose() != nil
+		if frame.GetOpen() != nil {
+			answer := &pb.SessionResponse_Opened{Opened: opened}
+			if err := stream.Send(&pb.SessionResponse{Response: answer}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func TestCloseHalfClosesTheStreamForProxiesThatWaitForIt(t *testing.T) {
+	_, address := startRefuser(t, "")
+	client := dial(t, address)
+	_, err := client.Session(t.Context())
+	check(t, err)
+	check(t, client.Close())
 }
 
 func TestACallLeavesACoordinatorThatCannotExecuteIt(t *testing.T) {

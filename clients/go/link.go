@@ -58,7 +58,7 @@ func (l *link) run(
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	defer l.cancel()
-	sender.Go(func() { l.sendAll(ctx, stream.Send) })
+	sender.Go(func() { l.sendAll(ctx, stream) })
 	for {
 		frame, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -71,9 +71,9 @@ func (l *link) run(
 	}
 }
 
-// sendAll sends what is queued until the stream ends. It never half-closes the stream: that would
-// end the session.
-func (l *link) sendAll(ctx context.Context, send func(*pb.SessionRequest) error) {
+// sendAll sends what is queued until the stream ends. It half-closes the stream after `close` only:
+// some proxies pass on the coordinator's end of a stream when they have the client's.
+func (l *link) sendAll(ctx context.Context, stream pb.LockService_SessionClient) {
 	var batch []*pb.SessionRequest
 	for {
 		select {
@@ -85,8 +85,12 @@ func (l *link) sendAll(ctx context.Context, send func(*pb.SessionRequest) error)
 		batch, l.queue = l.queue, batch[:0]
 		l.mu.Unlock()
 		for i, frame := range batch {
-			if send(frame) != nil {
+			if stream.Send(frame) != nil {
 				return // receiving says why
+			}
+			if frame.GetClose() != nil {
+				_ = stream.CloseSend()
+				return
 			}
 			batch[i] = nil
 		}

@@ -231,6 +231,10 @@ export class Session {
         return;
       case "send":
         this.#stream?.call?.write(effect.frame);
+        if (effect.frame.request?.$case === "close") {
+          // Some proxies pass on the coordinator's end of a stream when they have the client's.
+          this.#stream?.call?.end();
+        }
         return;
       case "opened":
         this.#state = "open";

@@ -128,6 +128,15 @@ func (o *operation) acquires() bool {
 	return o.acquiresPermits() || len(o.locks()) > 0
 }
 
+// asks is whether it only asks about a lock.
+func (o *operation) asks() bool {
+	switch o.request.Request.(type) {
+	case *pb.SessionRequest_Describe, *pb.SessionRequest_CheckToken:
+		return true
+	}
+	return false
+}
+
 // locks are the locks that it acquires, as grants without what only the coordinator knows.
 func (o *operation) locks() []*pb.Grant {
 	switch it := o.request.Request.(type) {

@@ -34,8 +34,8 @@ func (m *Machine) do(it Do) {
 	op.hasCaller = true
 	if it.WaitUntil != nil {
 		op.waitUntil = *it.WaitUntil
-	} else if m.session != nil && op.acquires() && !op.waits() {
-		// A try waits for no holder, so neither for long while nothing answers.
+	} else if m.session != nil && (op.acquires() && !op.waits() || op.asks()) {
+		// What waits for no holder does not wait for long while nothing answers, either.
 		op.waitUntil = Later(m.now, max(openTimeout, m.config.Patience))
 	}
 	if entry := m.renewedBy(op.request); entry != nil {

@@ -228,7 +228,8 @@ func (m *Machine) onAttemptFailed(err error, code codes.Code, cause string) {
 	s.fault = fault{m.config.Endpoints[s.endpoint], err, cause}
 	s.failed++
 	s.refused++
-	if !isRefusal(code) {
+	// Only a coordinator gives a reason: a proxy without a route answers UNIMPLEMENTED, too.
+	if answer, _ := status.FromError(err); !isRefusal(code) || ErrorInfo(answer) == nil {
 		s.refused = 0
 	}
 	endpoint := s.endpoint

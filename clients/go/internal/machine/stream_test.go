@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
@@ -258,9 +259,9 @@ func TestRefusalsOfAllEndpointsEndTheSession(t *testing.T) {
 		w := open(t)
 		guard := w.hold("a", 7)
 		w.breaks()
-		w.step(StreamEnded{Err: errDown, Code: code})
+		w.step(refusal(code))
 		take[Connect](w)
-		w.step(StreamEnded{Err: errDown, Code: code})
+		w.step(refusal(code))
 		if lost := take[Lost](w); lost.Guard != guard {
 			t.Fatal("another guard")
 		}
@@ -279,18 +280,27 @@ func TestRefusalsOfAllEndpointsEndTheSession(t *testing.T) {
 }
 
 func TestOtherFailuresDoNotEndTheSession(t *testing.T) {
-	others := []codes.Code{codes.Unauthenticated, codes.PermissionDenied, codes.Unknown}
-	for _, code := range others {
+	others := []StreamEnded{
+		refusal(codes.Unauthenticated), refusal(codes.PermissionDenied), refusal(codes.Unknown),
+		{Err: status.Error(codes.Unimplemented, "a proxy's"), Code: codes.Unimplemented},
+	}
+	for _, other := range others {
 		w := open(t)
 		w.breaks()
-		for _, code := range []codes.Code{codes.NotFound, code, codes.NotFound} {
-			w.step(StreamEnded{Err: errDown, Code: code})
+		unknown := refusal(codes.NotFound)
+		for _, ended := range []StreamEnded{unknown, other, unknown} {
+			w.step(ended)
 			w.pass(backoffMin)
 		}
 		if count[Changed](w) > 0 {
-			t.Fatalf("%v: %v", code, take[Changed](w))
+			t.Fatalf("%v: %v", other.Code, take[Changed](w))
 		}
 	}
+}
+
+// refusal is a coordinator's, with a reason.
+func refusal(code codes.Code) StreamEnded {
+	return StreamEnded{status.ErrorProto(failed(0, code, "REASON", "").GetFailed()), code}
 }
 
 func TestSessionEndsIfNoCoordinatorAnswersForALease(t *testing.T) {

@@ -128,17 +128,21 @@ func try(name string) *pb.SessionRequest {
 	return &pb.SessionRequest{Request: &pb.SessionRequest_TryAcquire{TryAcquire: request}}
 }
 
-func TestATryWithoutALimitLasts6SecondsWhileASessionIsResumed(t *testing.T) {
-	w := open(t)
-	w.machine.lease = 30 * time.Second
-	w.breaks()
-	op := w.start(try("a"))
-	w.pass(openTimeout - ms)
-	if count[Done](w) > 0 {
-		t.Fatal("too early")
+func TestWhatWaitsForNoHolderLasts6SecondsWhileASessionIsResumed(t *testing.T) {
+	describe := &pb.SessionRequest_Describe{Describe: &pb.DescribeRequest{Name: "a"}}
+	check := &pb.SessionRequest_CheckToken{CheckToken: &pb.CheckTokenRequest{Name: "a"}}
+	for _, request := range []*pb.SessionRequest{try("a"), {Request: describe}, {Request: check}} {
+		w := open(t)
+		w.machine.lease = 30 * time.Second
+		w.breaks()
+		op := w.start(request)
+		w.pass(openTimeout - ms)
+		if count[Done](w) > 0 {
+			t.Fatal("too early")
+		}
+		w.pass(ms)
+		w.isUnreachable(op, "http://a:1", "http://a:1: it did not answer in time")
 	}
-	w.pass(ms)
-	w.isUnreachable(op, "http://a:1", "http://a:1: it did not answer in time")
 }
 
 func TestATryWithoutALimitWaitsForEachEndpointOfANewSession(t *testing.T) {

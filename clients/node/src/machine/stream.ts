@@ -247,10 +247,11 @@ export class StreamState {
   attemptFailed(now: number, error: LockkeeperError): boolean {
     this.#failed(error);
     const before = this.#state.name === "opening" ? this.#state.failures : NO_FAILURES;
-    const isRefusal = error instanceof RefusedError && REFUSALS.has(error.code);
+    // Only a coordinator gives a reason: a proxy without a route answers UNIMPLEMENTED, too.
+    const isCoordinators = error instanceof RefusedError && error.reason !== undefined;
     const failures = {
       count: before.count + 1,
-      refused: isRefusal ? before.refused + 1 : 0,
+      refused: isCoordinators && REFUSALS.has(error.code) ? before.refused + 1 : 0,
     };
     const endpoints = this.endpoints.length;
     // To open a new session, each endpoint is tried once.

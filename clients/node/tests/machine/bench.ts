@@ -195,7 +195,8 @@ const text = (field: number, value: string): Buffer => bytes(field, Buffer.from(
 const bytes = (field: number, value: Buffer): Buffer =>
   Buffer.concat([Buffer.from([(field << 3) | 2, value.length]), value]);
 
-export const refusal = (code: number): RefusedError => new RefusedError({ code, message: "no" });
+export const refusal = (code: number): RefusedError =>
+  new RefusedError({ code, message: "no", reason: "REASON" });
 
 /** The effects of one type. */
 export function only<T extends Effect["type"]>(

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { SessionEndedError, UnreachableError } from "../../src/errors.js";
+import { RefusedError, SessionEndedError, UnreachableError } from "../../src/errors.js";
 import { toDuration } from "../../src/machine/messages.js";
 import { OnDisconnect } from "../../src/proto/lockkeeper/v1/session.js";
 import {
@@ -273,12 +273,13 @@ describe("a resume", () => {
     }
   });
 
-  test("that is refused for missing credentials is tried again", () => {
-    for (const code of [7, 16]) {
+  test("that is refused for missing credentials, or by a proxy, is tried again", () => {
+    const noRoute = new RefusedError({ code: 12, message: "no" });
+    for (const refused of [refusal(7), refusal(16), noRoute]) {
       const bench = Bench.up();
       bench.ends(unreachable);
       bench.pass(25);
-      assert.deepEqual(only(bench.ends(refusal(code)), "ended"), []);
+      assert.deepEqual(only(bench.ends(refused), "ended"), []);
       resume(bench.run(50));
     }
   });
@@ -320,7 +321,7 @@ describe("the end of a session", () => {
     const effects = bench.ends(refusal(5));
     assert.equal(one(effects, "lost").guard, guard);
     assert.equal(guard.loss?.reason, "UNSPECIFIED");
-    assert.equal(guard.loss.detail, "gRPC status 5: no");
+    assert.equal(guard.loss.detail, "REASON: no");
     assert.equal(guard.loss.fencingToken, 7n);
     assert.equal(bench.machine.wakeAt(), undefined);
     const start = bench.start(tryRequest());

@@ -48,8 +48,9 @@ class HolderBase(Generic[ClientT, FlagT]):
         #: What blocks of ``with`` have acquired, by the callers that entered them; the inner ones
         #: are last.
         self._blocks: dict[Hashable, list[Held]] = {}
-        #: For changes of the guards and the blocks: threads may release those of others.
-        self._mutex = threading.Lock()
+        #: For changes of the guards and the blocks: threads may release those of others, and a
+        #: handler of a signal may do so in the thread that has it.
+        self._mutex = threading.RLock()
         #: Waits that `cancel` ends: sessions, and operations.
         self._waits: set[tuple[Any, int]] = set()
 

@@ -84,6 +84,21 @@ def test_a_block_that_ends_in_another_thread_is_released(client, session, thread
     assert session.held == []
 
 
+def test_a_block_that_the_garbage_collector_ends_in_an_acquire_is_released(client, session):
+    class Collected(dict):
+        def setdefault(self, *entry):
+            leave(lock)()
+            return super().setdefault(*entry)
+
+    lock = client.lock("a")
+    in_thread(lock.__enter__).join(LIMIT)
+    lock._guards = Collected(lock._guards)
+    acquiring = in_thread(lock.acquire)
+    acquiring.join(LIMIT)
+    assert not acquiring.is_alive()
+    assert len(session.held) == 1
+
+
 def test_a_loss_is_raised_in_the_thread_in_which_the_block_ends(client, session, threads):
     lock = client.lock("a")
     threads[0](lock.__enter__)

@@ -5,6 +5,7 @@ import logging
 import sys
 import threading
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 from sessions import (
@@ -19,12 +20,19 @@ from sessions import (
     opened,
 )
 
-from lockkeeper import LockLost, SessionEnded
+from lockkeeper import Client, LockLost, SessionEnded
+from lockkeeper._machine import events as ev
 from lockkeeper._sync.client import _Callbacks
+from lockkeeper._sync.session import _Stream
 from lockkeeper.aio._session import Session
-from lockkeeper.v1 import lock_pb2
+from lockkeeper.v1 import lock_pb2, session_pb2
 
 DESCRIBE = "describe", lock_pb2.DescribeRequest(name="a")
+
+
+def described(op_id):
+    frame = session_pb2.SessionResponse(op_id=op_id, described=lock_pb2.DescribeResponse())
+    return ev.Received(1, frame)
 
 
 def outcome(work):
@@ -104,6 +112,88 @@ def test_callers_may_come_while_the_session_opens():
     session.deliver(opened())
     in_thread(lambda: session.call(*DESCRIBE))
     eventually(lambda: session.sent)
+
+
+@pytest.mark.parametrize("starts", [lambda work: work(), in_thread], ids=["opener", "new thread"])
+def test_a_finalizer_closes_a_client_that_opens_a_session(monkeypatch, starts):
+    client, sessions, hung = Client("a:1"), [], []
+
+    def opening(*_):
+        thread = starts(client.close)
+        if thread:
+            thread.join(LIMIT)
+            hung.append(thread.is_alive())
+        sessions.append(ScriptedSession())
+        return sessions[0]
+
+    monkeypatch.setattr("lockkeeper._sync.client.Session", opening)
+    assert isinstance(outcome(client.connect), SessionEnded)
+    assert sessions[0].is_over
+    assert True not in hung
+
+
+def test_a_finalizer_in_the_thread_of_a_session_closes_it():
+    class Finalizing(ScriptedSession):
+        def _on_granted(self, effect):
+            super()._on_granted(effect)
+            self.close()
+
+    session = Finalizing()
+    session.deliver(opened())
+    session.hold()
+    eventually(lambda: session.sent[-1].HasField("close"))
+
+
+def test_a_handler_of_a_signal_may_wait_in_a_thread_that_waits():
+    class Answering(ScriptedSession):
+        """Answers when two calls wait."""
+
+        def _send(self, effect):
+            super()._send(effect)
+            if len(self.sent) == 2:
+                self.deliver(*(described(frame.op_id) for frame in self.sent))
+
+    def handle(_, event, function):
+        if event == "c_call" and function.__name__ in ("allocate_lock", "acquire"):
+            sys.setprofile(None)
+            session.call(*DESCRIBE)
+
+    session, op_id = Answering(), 1000
+    session.deliver(opened())
+    call = ev.Call(op_id, *DESCRIBE, None)
+    waiting = in_thread(lambda: session._run_event(op_id, call, lambda: sys.setprofile(handle)))
+    waiting.join(LIMIT)
+    assert not waiting.is_alive()
+    assert len(session.sent) == 2
+
+
+def test_a_stream_is_cancelled_while_grpc_starts_its_threads():
+    class Call:
+        is_cancelled = False
+
+        def cancel(self):
+            self.is_cancelled = True
+
+        def __iter__(self):
+            return iter(())
+
+    call, cancelling = Call(), []
+
+    def begin(*_, **__):
+        cancelling.append(in_thread(stream.cancel))
+        cancelling[0].join(LIMIT)
+        assert not cancelling[0].is_alive()
+        return call
+
+    connector = SimpleNamespace(
+        metadata=tuple,
+        channel=lambda _: SimpleNamespace(stream_stream=lambda *_: begin, close=lambda: None),
+    )
+    ended = []
+    stream = _Stream(connector, None, ev.OpenStream(1, 0, None), ended.append)
+    stream.run()
+    assert ended == [ev.StreamEnded(1, None)]
+    assert call.is_cancelled
 
 
 def test_a_callback_that_exits_is_not_the_last():

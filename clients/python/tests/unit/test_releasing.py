@@ -1,6 +1,7 @@
 """What is being released allows nothing any more."""
 
 import asyncio
+import threading
 
 from sessions import (
     LIMIT,
@@ -14,6 +15,7 @@ from sessions import (
     opened,
 )
 
+from lockkeeper._sync.session import _Thread
 from lockkeeper.v1 import lock_pb2, session_pb2
 
 
@@ -33,6 +35,22 @@ def test_a_lock_is_not_valid_once_its_release_has_begun():
     session.deliver(released(session.sent[-1].op_id))
     releasing.join(LIMIT)
     assert held.valid_for == 0
+
+
+def test_a_thread_with_the_number_of_an_ended_one_waits_for_its_release():
+    class Ended(_Thread):
+        ident = property(lambda _: threading.get_ident())
+
+    session = ScriptedSession()
+    session.deliver(opened())
+    held = session.hold()
+    session._stream = Ended("ended", lambda: None)
+    session._stream.run()
+    releasing = in_thread(lambda: session.release(held))
+    eventually(lambda: len(session.sent) == 2 and session._futures)
+    session.deliver(released(session.sent[-1].op_id))
+    releasing.join(LIMIT)
+    assert not releasing.is_alive()
 
 
 def test_a_lock_is_not_valid_once_its_release_has_begun_in_a_loop():

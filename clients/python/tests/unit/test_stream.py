@@ -312,9 +312,9 @@ def test_refusals_everywhere_end_the_session(code):
     call = world.acquire("b")
     world.breaks(GONE)
     world.resuming()
-    world.breaks(refusal(grpc.StatusCode[code]))
+    world.breaks(refusal(grpc.StatusCode[code], "REASON"))
     world.none(ev.Lost)
-    world.breaks(refusal(grpc.StatusCode[code]))
+    world.breaks(refusal(grpc.StatusCode[code], "REASON"))
     lost = world.one(ev.Lost)
     assert (lost.guard, lost.error.reason) == (guard, "UNSPECIFIED")
     assert "scripted" in lost.error.detail
@@ -327,21 +327,29 @@ def test_refusals_everywhere_end_the_session(code):
 def test_refusals_count_in_a_row_only():
     world = World().open()
     world.breaks(GONE)
-    unknown = refusal(grpc.StatusCode.NOT_FOUND)
+    unknown = refusal(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
     for error in (unknown, GONE, unknown, GONE):
         world.after(1.0)
         world.breaks(error)
     assert not world.machine.is_ended
 
 
-@pytest.mark.parametrize("code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "UNAVAILABLE"])
-def test_credentials_may_come_back(code):
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("UNAUTHENTICATED", "NO_CREDENTIALS"),
+        ("PERMISSION_DENIED", "NOT_ALLOWED"),
+        ("UNAVAILABLE", "DRAINING"),
+        ("UNIMPLEMENTED", ""),
+    ],
+)
+def test_credentials_and_the_route_of_a_proxy_may_come_back(code, reason):
     world = World().open()
     world.hold()
     world.breaks(GONE)
     for _ in range(4):
         world.after(0.5)
-        world.breaks(refusal(grpc.StatusCode[code]))
+        world.breaks(refusal(grpc.StatusCode[code], reason))
     world.none(ev.Lost)
     world.after(1.0)
     world.opened(grants=[grant()])
@@ -375,7 +383,7 @@ def test_after_the_end_nothing_is_opened_and_calls_fail():
     world = World(ENDPOINTS[:1]).open()
     world.breaks(GONE)
     world.resuming()
-    world.breaks(refusal(grpc.StatusCode.NOT_FOUND))
+    world.breaks(refusal(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"))
     world.effects.clear()
     call = world.acquire()
     assert isinstance(world.one(ev.Failed).error, SessionEnded)

@@ -117,8 +117,11 @@ State = Union[Up, Down, Opening, Ended]
 
 
 def is_refusal(error: Error) -> bool:
-    """Tell whether a coordinator with this answer will never resume the session."""
-    return isinstance(error, Refused) and error.code in _REFUSALS
+    """Tell whether a coordinator with this answer will never resume the session.
+
+    Only a coordinator gives a reason: a proxy without a route answers UNIMPLEMENTED, too.
+    """
+    return isinstance(error, Refused) and error.code in _REFUSALS and error.reason != ""
 
 
 def is_final(error: Error) -> bool:

@@ -37,7 +37,8 @@ class Calls(ClientBase):
     """The part of a client that needs no session."""
 
     def _set_up(self) -> None:
-        self._mutex = threading.Lock()
+        #: A finalizer or a handler of a signal may close the client in the thread that has it.
+        self._mutex = threading.RLock()
         self._shared: Session | None = None
         self._links: dict[Address, Link[grpc.Channel]] = {}
         #: The connections of observers.

@@ -36,6 +36,9 @@ class Client(Calls):
     def _set_up(self) -> None:
         super()._set_up()
         self._callbacks = _Callbacks()
+        #: For who opens a session. `close` does without: a finalizer may call it in the thread that
+        #: has this mutex, or in the new one, which the first waits for.
+        self._opening = threading.RLock()
 
     # --- the session
 
@@ -92,13 +95,17 @@ class Client(Calls):
 
     def _session(self) -> Session:
         self._check_process()
-        with self._mutex:
-            if self._is_closed:
-                raise SessionEnded("the client is closed")
-            if self._shared is None or self._shared.is_over:
+        with self._opening:
+            session = self._shared
+            if not self._is_closed and (session is None or session.is_over):
                 hooks = Hooks(threading.Event, self._callbacks.run, self._on_event)
-                self._shared = Session(self._addresses, self._connector, self._open_session, hooks)
-            return self._shared
+                session = Session(self._addresses, self._connector, self._open_session, hooks)
+                self._shared = session
+                if self._is_closed:  # Meanwhile; it may not know of this session.
+                    self.close()
+        if self._is_closed or session is None:
+            raise SessionEnded("the client is closed")
+        return session
 
     def _call(self, kind: str, request: Message, wait_until: float | None = None) -> Any:
         return self._session().call(kind, request, wait_until)

@@ -6,7 +6,7 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from typing import Any, Callable, NamedTuple, Union
 
 import grpc
@@ -51,7 +51,7 @@ class Session(SessionCore):
         self._connector = connector
         self._queue: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._stream: _Stream | None = None
-        self._thread = threading.Thread(target=self._run, name="lockkeeper-session", daemon=True)
+        self._thread = _Thread("lockkeeper-session", self._run)
         self._thread.start()
 
     # --- for callers
@@ -92,21 +92,30 @@ class Session(SessionCore):
         self._held.pop(held.guard, None)
         op_id = next(self._ids)
         event = ev.Release(op_id, held.guard, _tracing.traceparent())
-        if threading.current_thread() in (self._thread, self._stream):
-            # The garbage collector runs the end of a block here, where nothing may wait.
-            self._queue.put(event)
-        else:
-            self._run_event(op_id, event, held.check)
+        self._give_back(op_id, event, held.check)
 
     def close(self) -> None:
         """Close the session and wait for its end."""
         if not self.is_over:
             op_id = next(self._ids)
-            self._run_event(op_id, ev.Close(op_id))
+            self._give_back(op_id, ev.Close(op_id))
 
     def cancel(self, op_id: int) -> None:
         """End a wait of another thread."""
         self._queue.put(_Cancel(op_id))
+
+    def _give_back(
+        self, op_id: int, event: ev.Event, then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Run an event, without an outcome where nothing may wait.
+
+        The garbage collector may run a finalizer in the threads of the session, also while they
+        are being started: `threading.current_thread` does not know them then.
+        """
+        if any(it and it.is_here() for it in (self._thread, self._stream)):
+            self._queue.put(event)
+        else:
+            self._run_event(op_id, event, then)
 
     def _run_event(
         self, op_id: int, event: ev.Event, then: Callable[[], None] = lambda: None
@@ -126,16 +135,15 @@ class Session(SessionCore):
             self._queue.put(ev.GiveUp(op_id))
             raise
 
-    def _wait(self, op_id: int, future: Future[Any]) -> None:
+    def _wait(self, op_id: int, future: _Outcome) -> None:
         try:
             future.result()
         finally:
             self._futures.pop(op_id, None)
 
-    def _future(self, op_id: int) -> Future[Any]:
+    def _future(self, op_id: int) -> _Outcome:
         _check_running()
-        future: Future[Any] = Future()
-        self._futures[op_id] = future
+        future = self._futures[op_id] = _Outcome()
         return future
 
     # --- the thread
@@ -183,13 +191,62 @@ class Session(SessionCore):
             self._stream.cancel()
 
 
+class _Outcome:
+    """What one thread waits for.
+
+    A `concurrent.futures.Future` has a mutex: if a handler of a signal interrupts its owner, and
+    waits for the session, the session waits for the mutex.
+    """
+
+    __slots__ = ("_error", "_pending", "_result")
+
+    def __init__(self) -> None:
+        self._pending = threading.Lock()
+        self._pending.acquire()
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        return not self._pending.locked()
+
+    def set_result(self, result: Any) -> None:
+        self._result = result
+        self._pending.release()
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+        self._pending.release()
+
+    def result(self) -> Any:
+        self._pending.acquire()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
 def _check_running() -> None:
     """Fail at the exit of Python, as in a finalizer, where no thread is left that would answer."""
     if sys.is_finalizing():
         raise SessionEnded("Python exits; what is held ends with its lease")
 
 
-class _Stream(threading.Thread):
+class _Thread(threading.Thread):
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        super().__init__(name=name, target=work, daemon=True)
+        self._has_ended = False
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            self._has_ended = True
+
+    def is_here(self) -> bool:
+        """Tell whether this is the current thread, not a later one with its number."""
+        return threading.get_ident() == self.ident and not self._has_ended
+
+
+class _Stream(_Thread):
     """Connects, and reads frames until the stream ends."""
 
     def __init__(
@@ -199,29 +256,34 @@ class _Stream(threading.Thread):
         effect: ev.OpenStream,
         deliver: Callable[[ev.Event], None],
     ) -> None:
-        super().__init__(name=f"lockkeeper-stream-{effect.stream}", daemon=True)
+        super().__init__(f"lockkeeper-stream-{effect.stream}", self._carry)
         self.number = effect.stream
         self._connector = connector
         self._address = address
         self._deliver = deliver
         self._frames: queue.SimpleQueue[session_pb2.SessionRequest | None] = queue.SimpleQueue()
         self._frames.put(effect.frame)
-        self._mutex = threading.Lock()
         self._call: Any = None
         self._is_cancelled = False
 
     def send(self, frame: session_pb2.SessionRequest) -> None:
-        """Send a frame. If the stream has ended, that was delivered."""
+        """Send a frame. If the stream has ended, that was delivered.
+
+        After `close` it is half-closed: some proxies pass on the coordinator's end of a stream when
+        they have the client's.
+        """
         self._frames.put(frame)
+        if frame.HasField("close"):
+            self._frames.put(None)
 
     def cancel(self) -> None:
         """Break the stream."""
-        with self._mutex:
-            self._is_cancelled = True
-            if self._call is not None:
-                self._call.cancel()
+        # Without a mutex: to begin a call waits for threads of gRPC, which may run a finalizer.
+        self._is_cancelled = True
+        if self._call is not None:
+            self._call.cancel()
 
-    def run(self) -> None:
+    def _carry(self) -> None:
         """Deliver frames, then the end."""
         error: Error | None = None
         try:
@@ -246,10 +308,11 @@ class _Stream(threading.Thread):
             session_pb2.SessionResponse.FromString,
         )
         metadata = self._connector.metadata()
-        with self._mutex:
-            if self._is_cancelled:
-                return
-            frames: Iterator[session_pb2.SessionRequest] = iter(self._frames.get, None)
-            self._call = method(frames, metadata=metadata)
+        if self._is_cancelled:
+            return
+        frames: Iterator[session_pb2.SessionRequest] = iter(self._frames.get, None)
+        self._call = method(frames, metadata=metadata)
+        if self._is_cancelled:
+            self._call.cancel()
         for frame in self._call:
             self._deliver(ev.Received(self.number, frame))

@@ -46,11 +46,14 @@ final class Link implements ClientResponseObserver<SessionRequest, SessionRespon
     }
 
     /**
-     * Sends a frame. The stream is never half-closed: that would end the session and release
-     * everything.
+     * Sends a frame. The stream is half-closed after {@code close} only: some proxies pass on the
+     * coordinator's end of a stream when they have the client's.
      */
     void send(SessionRequest frame) {
         requests.onNext(frame);
+        if (frame.hasClose()) {
+            requests.onCompleted();
+        }
     }
 
     /** A frame was handled, so another one may arrive. */

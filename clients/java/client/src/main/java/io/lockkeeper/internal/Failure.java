@@ -97,11 +97,16 @@ public sealed interface Failure {
     record SessionEnded(String cause) implements Failure {}
 
     /**
-     * Whether a coordinator with this answer will never accept the session.
+     * Whether a coordinator with this answer will never accept the session. Only a coordinator
+     * gives a reason: a proxy without a route answers UNIMPLEMENTED, too.
      *
      * @return whether it is such a refusal
      */
     default boolean refusesSession() {
+        return isFinalAnswer() && this instanceof Refused refused && !refused.reason.isEmpty();
+    }
+
+    private boolean isFinalAnswer() {
         return this instanceof Refused refused
                 && switch (refused.code) {
                     case INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNIMPLEMENTED -> true;
@@ -116,7 +121,7 @@ public sealed interface Failure {
      */
     default boolean isFinal() {
         return this instanceof Misconfigured
-                || refusesSession()
+                || isFinalAnswer()
                 || this instanceof Refused refused
                         && (refused.code == PERMISSION_DENIED || refused.code == UNAUTHENTICATED);
     }

@@ -219,14 +219,16 @@ final class StreamTest {
     }
 
     @Test
-    void missingCredentialsAreNoRefusalOfTheSession() {
-        Bench bench = Bench.open();
-        bench.broken().until(25);
-        for (int attempt = 0; attempt < 4; attempt++) {
-            Failure missing = refused(Failure.UNAUTHENTICATED);
-            bench.step(new Event.StreamEnded(bench.stream, missing)).until(bench.now + 500);
+    void missingCredentialsAndProxiesAreNoRefusalOfTheSession() {
+        Failure noRoute = new Failure.Refused(Failure.UNIMPLEMENTED, "", "", Map.of(), null);
+        for (Failure failure : List.of(refused(Failure.UNAUTHENTICATED), noRoute)) {
+            Bench bench = Bench.open();
+            bench.broken().until(25);
+            for (int attempt = 0; attempt < 4; attempt++) {
+                bench.step(new Event.StreamEnded(bench.stream, failure)).until(bench.now + 500);
+            }
+            assertFalse(bench.machine.isEnded());
         }
-        assertFalse(bench.machine.isEnded());
     }
 
     @Test
