@@ -117,7 +117,7 @@ impl Failure {
                 humantime::format_duration(delay)
             );
         }
-        if let Some(hint) = info.as_ref().and_then(|info| hint(&info.reason)) {
+        if let Some(hint) = hint(&reason) {
             let _ = write!(message, "; {hint}");
         }
         Self {
@@ -178,6 +178,7 @@ fn hint(reason: &str) -> Option<&'static str> {
         "UNAUTHENTICATED" => {
             Some("--token-file or LOCKKEEPER_TOKEN_FILE names the file with the bearer token")
         }
+        "UNIMPLEMENTED" => Some("an older coordinator answers so, and a proxy without a route"),
         "SEMAPHORE_NOT_FOUND" => Some("`lockkeeper semaphore set NAME PERMITS` creates it"),
         _ => None,
     }
@@ -186,11 +187,13 @@ fn hint(reason: &str) -> Option<&'static str> {
 fn exit_code(code: Code, reason: Option<&str>, effect: Effect) -> u8 {
     match (code, reason, effect) {
         (_, Some("NOT_OWNER"), _) => exit::NOT_GRANTED,
-        // A coordinator's refusals have a reason. Without one, the call or its answer was lost.
+        // A coordinator's refusals have a reason. Without one, the call or its answer was lost; a
+        // proxy that loses its coordinator says INTERNAL.
         (_, Some("OUTCOME_UNKNOWN"), _)
         | (
             Code::Unavailable
             | Code::Unknown
+            | Code::Internal
             | Code::Cancelled
             | Code::DeadlineExceeded
             | Code::Aborted,
@@ -204,7 +207,7 @@ fn exit_code(code: Code, reason: Option<&str>, effect: Effect) -> u8 {
             Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Cancelled,
             ..,
         )
-        | (Code::Unknown, None, Effect::Reads) => exit::UNAVAILABLE,
+        | (Code::Unknown | Code::Internal | Code::Unimplemented, None, _) => exit::UNAVAILABLE,
         _ => exit::INTERNAL,
     }
 }
@@ -263,10 +266,17 @@ mod tests {
         for lost in [
             Status::unavailable("connection reset"),
             Status::unknown("transport error"),
+            Status::internal("h2 protocol error"),
         ] {
             let exit = |effect| Failure::from_status(&lost, effect).exit;
             assert_eq!(exit(Effect::Changes), exit::OUTCOME_UNKNOWN);
             assert_eq!(exit(Effect::Reads), exit::UNAVAILABLE);
+        }
+        // A proxy without a route has not passed it on.
+        for effect in [Effect::Changes, Effect::Reads] {
+            let failure = Failure::from_status(&Status::unimplemented(""), effect);
+            assert_eq!(failure.exit, exit::UNAVAILABLE);
+            assert!(failure.message.ends_with("a proxy without a route"));
         }
     }
 

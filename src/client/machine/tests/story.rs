@@ -94,6 +94,13 @@ pub(super) fn failed(reason: &str, state: Option<&str>) -> Response {
     Response::Failed(tonic_types::Status::decode(status.details()).unwrap())
 }
 
+/// How a coordinator ends a stream, with a reason.
+pub(super) fn refusal(code: Code) -> Status {
+    let reason = format!("{code:?}");
+    let details = ErrorDetails::with_error_info(reason, "lockkeeper", HashMap::new());
+    Status::with_error_details(code, "scripted", details)
+}
+
 /// The end of a stream that a frame was too large for.
 pub(super) fn too_large(bytes_max: usize) -> Status {
     let about = HashMap::from([("bytes_max".to_owned(), bytes_max.to_string())]);
@@ -183,11 +190,8 @@ impl Story {
         self.receive(0, Response::GoingAway(pb::SessionGoingAway {}));
     }
 
-    /// As a coordinator ends a stream, with a reason.
     pub(super) fn stream_fails(&mut self, code: Code) {
-        let reason = format!("{code:?}");
-        let details = ErrorDetails::with_error_info(reason, "lockkeeper", HashMap::new());
-        self.stream_ends(Status::with_error_details(code, "scripted", details));
+        self.stream_ends(refusal(code));
     }
 
     pub(super) fn stream_ends(&mut self, status: Status) {

@@ -8,8 +8,8 @@ use tonic::{Code, Status};
 use super::{
     rows,
     story::{
-        LEASE, MS, PING_INTERVAL, Story, acquire, acquire_all, acquire_permits, grant, request_id,
-        too_large,
+        LEASE, MS, PING_INTERVAL, Story, acquire, acquire_all, acquire_permits, grant, refusal,
+        request_id, too_large,
     },
 };
 use crate::{
@@ -383,11 +383,11 @@ fn an_attempt_without_opened_fails() {
 }
 
 fn a_session_that_nobody_knows_has_ended() {
-    let fail = |codes: &[Code]| {
+    let ends = |answers: Vec<Status>| {
         let mut story = Story::open();
         story.broken();
-        for code in codes {
-            story.stream_fails(*code);
+        for answer in answers {
+            story.stream_ends(answer);
             story.after(Duration::from_millis(100));
         }
         story.is_ended()
@@ -398,18 +398,12 @@ fn a_session_that_nobody_knows_has_ended() {
         Code::FailedPrecondition,
         Code::Unimplemented,
     ] {
-        assert!(fail(&[code, code]), "{code:?}");
-        assert!(!fail(&[code, Code::Unavailable, code]), "not in a row");
-        let mut story = Story::open();
-        story.broken();
-        for _ in 0..2 {
-            story.stream_ends(Status::new(code, "of a proxy"));
-            story.after(Duration::from_millis(100));
-        }
-        assert!(!story.is_ended(), "{code:?} without a reason");
+        assert!(ends(vec![refusal(code); 2]), "{code:?}");
+        assert!(!ends([code, Code::Unavailable, code].map(refusal).into()));
+        assert!(!ends(vec![Status::new(code, "a proxy's"); 2]), "{code:?}");
     }
     for code in [Code::Unauthenticated, Code::PermissionDenied] {
-        assert!(!fail(&[code, code]), "credentials may be replaced");
+        assert!(!ends(vec![refusal(code); 2]), "credentials may be replaced");
     }
 }
 
