@@ -33,8 +33,8 @@ const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Commands that may wait for the task that writes them. Callers beyond that wait for room, inside
-/// their time limit.
-const COMMANDS_QUEUED_MAX: usize = 256;
+/// their time limit; a later one may overtake them.
+pub(super) const COMMANDS_QUEUED_MAX: usize = 256;
 
 /// A server that connections can be opened to.
 #[derive(Clone)]

@@ -341,11 +341,10 @@ impl Live {
                 Err(reply::refusal(&error))
             }
             Ok(Ok(answer)) => Ok(answer),
-            // From here on there is no way to know how far the command came.
+            // From here on there is no way to know how far the command came. What the server
+            // refuses is an answer, so an error is the connection's.
             Ok(Err(error)) => {
-                if error.is_unrecoverable_error() {
-                    self.loss.declare();
-                }
+                self.loss.declare();
                 Err(HostError::OutcomeUnknown(error.to_string()))
             }
             Err(_) => {
@@ -414,3 +413,7 @@ impl Loss {
         self.noticed.notify_one();
     }
 }
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

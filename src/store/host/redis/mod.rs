@@ -13,6 +13,8 @@ mod commands;
 mod config;
 mod endpoint;
 mod eval;
+#[cfg(test)]
+mod fake;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,12 +1,15 @@
 //! How subscriptions are sent to a server, and the two kinds of them.
 
-use std::mem::discriminant;
+use std::{collections::VecDeque, mem::discriminant};
 
 use deadpool_redis::redis::{RedisResult, Value, aio::MultiplexedConnection, cmd};
 use futures::{FutureExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tokio::task::unconstrained;
 
-use super::subscriptions::{Order, Subscriptions};
+use super::{
+    endpoint::COMMANDS_QUEUED_MAX,
+    subscriptions::{Order, Subscriptions},
+};
 use crate::host::HostError;
 
 /// Channels in one command, so that the confirmations of a long list do not hold up others.
@@ -39,8 +42,8 @@ pub(super) struct Answered {
 /// Commands that were sent.
 pub(super) type Sent = FuturesUnordered<BoxFuture<'static, Answered>>;
 
-/// Orders of one kind.
-pub(super) type Orders = Vec<(Kind, Order)>;
+/// What is to be sent, the oldest first.
+pub(super) type Orders = VecDeque<(Kind, Order)>;
 
 // === impl BothKinds ===
 
@@ -89,11 +92,12 @@ impl BothKinds {
     }
 }
 
-/// Sends orders, in their order, as few commands. Confirmations are pushes; what the futures return
-/// is whether the server refused.
-pub(super) fn send(connection: &MultiplexedConnection, orders: Orders, sent: &mut Sent) {
-    let mut orders = orders.into_iter().peekable();
-    while let Some((kind, first)) = orders.next() {
+/// Sends orders, in their order, as few commands, while there is room for them in the connection's
+/// queue. Confirmations are pushes; what the futures return is whether the server refused.
+pub(super) fn send(connection: &MultiplexedConnection, orders: &mut Orders, sent: &mut Sent) {
+    while sent.len() < COMMANDS_QUEUED_MAX
+        && let Some((kind, first)) = orders.pop_front()
+    {
         let form = discriminant(&first);
         // Channels of a sharded command must be in one slot, so each has its own.
         let is_alone = kind == Kind::Sharded || matches!(first, Order::SubscribeAlone(_));
@@ -101,10 +105,10 @@ pub(super) fn send(connection: &MultiplexedConnection, orders: Orders, sent: &mu
         let mut channels = vec![first.into_channel()];
         while !is_alone && channels.len() < CHANNELS_PER_COMMAND_MAX {
             let alike = |next: &(Kind, Order)| next.0 == kind && discriminant(&next.1) == form;
-            match orders.next_if(alike) {
-                Some((_, next)) => channels.push(next.into_channel()),
-                None => break,
+            if !orders.front().is_some_and(alike) {
+                break;
             }
+            channels.extend(orders.pop_front().map(|(_, next)| next.into_channel()));
         }
         let mut connection = connection.clone();
         hand_over(sent, async move {
@@ -153,5 +157,49 @@ fn hand_over(sent: &mut Sent, command: impl Future<Output = Answered> + Send + '
     match command.as_mut().now_or_never() {
         Some(done) => sent.push(std::future::ready(done).boxed()),
         None => sent.push(command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deadpool_redis::redis::{PushInfo, RedisError};
+    use futures::StreamExt as _;
+    use tokio::{sync::mpsc, task::yield_now};
+
+    use super::{super::fake, *};
+
+    #[tokio::test]
+    async fn no_command_overtakes_another_however_many_are_under_way() {
+        let (heard, mut channels) = mpsc::unbounded_channel();
+        let server = fake::start(move |words| {
+            if let ["SSUBSCRIBE", channel] = words {
+                heard.send(channel.parse().unwrap()).unwrap();
+            }
+            fake::OK.to_owned()
+        });
+        let pushes = |_: PushInfo| Ok::<(), RedisError>(());
+        let connection = fake::endpoint(server).connect(pushes).await.unwrap();
+        let (mut orders, mut sent) = (Orders::new(), Sent::new());
+        let mut numbers = 0..;
+        for round in 0..10_000 {
+            let count = match (round % 1000, round % 7) {
+                (0, _) => 2 * COMMANDS_QUEUED_MAX + round / 100,
+                (_, 0) => 1,
+                _ => 0,
+            };
+            let new = numbers.by_ref().take(count);
+            orders.extend(new.map(|it| (Kind::Sharded, Order::Subscribe(it.to_string()))));
+            send(&connection, &mut orders, &mut sent);
+            yield_now().await;
+            if round % 2 == 0 {
+                let _ = sent.next().now_or_never();
+            }
+        }
+        while sent.next().await.is_some() {
+            send(&connection, &mut orders, &mut sent);
+        }
+        for expected in 0..numbers.start {
+            assert_eq!(channels.try_recv(), Ok(expected));
+        }
     }
 }

@@ -107,29 +107,34 @@ impl Subscriber {
     }
 
     /// Resolves when the server has confirmed a subscription that is still in force, or with an
-    /// error when the time is over.
-    pub(super) async fn subscribe(&self, channel: &str, limit: Duration) -> Result<(), HostError> {
-        let outcomes = self.kinds.iter().map(|kind| {
+    /// error when the time is over. Comes after all earlier changes, whenever it is polled.
+    pub(super) fn subscribe(
+        &self,
+        channel: &str,
+        limit: Duration,
+    ) -> impl Future<Output = Result<(), HostError>> + Send + use<> {
+        let (changes, kinds, channel) = (self.changes.clone(), self.kinds, channel.to_owned());
+        let outcomes = kinds.iter().map(|kind| {
             let (confirm, outcome) = oneshot::channel();
-            let change = SubscriptionChange::Subscribe(*kind, channel.to_owned(), confirm);
-            let _ = self.changes.send(change);
+            let change = SubscriptionChange::Subscribe(*kind, channel.clone(), confirm);
+            let _ = changes.send(change);
             async move {
                 let unsubscribed = || HostError::Unavailable("unsubscribed meanwhile".into());
                 outcome.await.unwrap_or_else(|_| Err(unsubscribed()))
             }
         });
-        let outcomes: Vec<_> = outcomes.collect();
-        if let Ok(outcomes) = timeout(limit, join_all(outcomes)).await {
-            return outcomes.into_iter().collect();
+        let outcomes = join_all(outcomes);
+        async move {
+            if let Ok(outcomes) = timeout(limit, outcomes).await {
+                return outcomes.into_iter().collect();
+            }
+            for kind in kinds {
+                let _ = changes.send(SubscriptionChange::Overdue(*kind, channel.clone()));
+            }
+            Err(HostError::Unavailable(
+                "the subscription was not confirmed in time".into(),
+            ))
         }
-        for kind in self.kinds {
-            let _ = self
-                .changes
-                .send(SubscriptionChange::Overdue(*kind, channel.to_owned()));
-        }
-        Err(HostError::Unavailable(
-            "the subscription was not confirmed in time".into(),
-        ))
     }
 
     pub(super) fn unsubscribe(&self, channel: &str) {
@@ -223,26 +228,23 @@ impl Task {
         // Whether anything came in since the last probe was sent. True as well when none was sent.
         let mut heard = true;
 
-        send(&connection, self.subscriptions.connected(), &mut sent);
+        let mut orders = self.subscriptions.connected();
+        send(&connection, &mut orders, &mut sent);
         loop {
-            let mut orders = Orders::new();
             tokio::select! {
                 count = incoming.recv_many(&mut pushes, TAKEN_AT_ONCE_MAX) => {
                     if count == 0 {
                         return Lost;
                     }
                     heard = true;
-                    for push in pushes.drain(..) {
-                        match self.take(push) {
-                            Ok(order) => orders.extend(order),
-                            Err(Lost) => return Lost,
-                        }
+                    if pushes.drain(..).any(|push| self.take(push).is_err()) {
+                        return Lost;
                     }
                 }
                 Some(answered) = sent.next(), if !sent.is_empty() => {
                     heard = true;
                     match self.answered(answered) {
-                        Ok(again) => orders = again,
+                        Ok(again) => orders.extend(again),
                         Err(Lost) => return Lost,
                     }
                 }
@@ -260,11 +262,11 @@ impl Task {
                     if !self.subscriptions.is_empty() {
                         heard = false;
                         ping(&connection, &mut sent);
-                        orders = self.subscriptions.retry();
+                        orders.extend(self.subscriptions.retry());
                     }
                 }
             }
-            send(&connection, orders, &mut sent);
+            send(&connection, &mut orders, &mut sent);
             if self.subscriptions.take_gap() {
                 self.wakes.send(Wake::Gap);
             }
@@ -297,7 +299,7 @@ impl Task {
             if let [channel] = &channels[..]
                 && subscriptions.is_newly_refused(channel)
             {
-                // Its slot is elsewhere, which those who ask follow.
+                // Its slot is elsewhere, where it is subscribed when that is known.
                 if matches!(&error, HostError::Rejected { code, .. } if code == "MOVED") {
                     tracing::debug!(%error, channel, "the channel's slot is elsewhere");
                 } else {
@@ -309,7 +311,7 @@ impl Task {
         Ok(Orders::new())
     }
 
-    fn take(&mut self, push: PushInfo) -> Result<Option<(Kind, Order)>, Lost> {
+    fn take(&mut self, push: PushInfo) -> Result<(), Lost> {
         let mut data = push.data.into_iter().map(|item| match item {
             Value::BulkString(bytes) => bytes,
             _ => Vec::new(),
@@ -340,23 +342,20 @@ impl Task {
             PushKind::SSubscribe => {
                 self.subscriptions.of(Kind::Sharded).subscribed(&channel);
             }
-            PushKind::Unsubscribe => {
-                let again = self.subscriptions.of(Kind::Plain).unsubscribed(&channel);
-                return Ok(again.map(|order| (Kind::Plain, order)));
-            }
-            // The slot has moved. The client library takes this for the answer to whatever was
-            // asked last, so a new connection is needed.
-            PushKind::SUnsubscribe if self.is_unsolicited(&channel) => return Err(Lost),
+            PushKind::Unsubscribe => return self.unsubscribed(Kind::Plain, &channel),
+            PushKind::SUnsubscribe => return self.unsubscribed(Kind::Sharded, &channel),
             PushKind::Disconnection => return Err(Lost),
             _ => {}
         }
-        Ok(None)
+        Ok(())
     }
 
-    /// Takes note of the end of a sharded subscription.
-    fn is_unsolicited(&mut self, channel: &str) -> bool {
-        let sharded = self.subscriptions.of(Kind::Sharded);
-        sharded.unsubscribed(channel).is_some()
+    /// Takes note of the end of a subscription. If the server ended it by itself, as when a slot
+    /// has moved, the client library takes this for the answer to whatever was asked last, so a new
+    /// connection is needed.
+    fn unsubscribed(&mut self, kind: Kind, channel: &str) -> Result<(), Lost> {
+        let was_asked = self.subscriptions.of(kind).unsubscribed(channel);
+        was_asked.then_some(()).ok_or(Lost)
     }
 }
 
@@ -371,3 +370,7 @@ async fn connect(
     target.check(&endpoint, &connection).await?;
     Ok((endpoint, connection))
 }
+
+#[cfg(test)]
+#[path = "subscriber_tests.rs"]
+mod tests;

@@ -151,16 +151,15 @@ impl Subscriptions {
         self.no_longer_returning(name);
     }
 
-    /// The server unsubscribed a channel, by order or by itself; in that case there is an order to
-    /// subscribe it again.
-    pub(super) fn unsubscribed(&mut self, name: &str) -> Option<Order> {
-        let channel = self.channels.get_mut(name)?;
-        if channel.unconfirmed == 0 {
-            return self.ask_again(name);
-        }
-        channel.unconfirmed -= 1;
+    /// The server unsubscribed a channel; false if it did so by itself.
+    pub(super) fn unsubscribed(&mut self, name: &str) -> bool {
+        let Some(channel) = self.channels.get_mut(name) else {
+            return true;
+        };
+        let was_asked = channel.unconfirmed > 0;
+        channel.unconfirmed = channel.unconfirmed.saturating_sub(1);
         self.forget_if_done(name);
-        None
+        was_asked
     }
 
     /// The server refused one command to subscribe these. It refuses all because of one of them, so

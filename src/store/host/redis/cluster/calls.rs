@@ -230,12 +230,16 @@ impl Failed {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-
     use deadpool_redis::redis::parse_redis_value;
+    use futures::FutureExt as _;
+    use parking_lot::Mutex;
 
     use super::{
-        super::{super::url::ClusterUrl, router::View, topology::Topology},
+        super::{
+            super::{fake, url::ClusterUrl},
+            router::View,
+            topology::Topology,
+        },
         *,
     };
     use crate::host::{Script, WakeSender, redis::RedisConfig, words};
@@ -300,18 +304,14 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_call_does_not_wait_for_a_master_that_was_replaced() {
-        static NOTHING: Script = Script::new("nothing", "return 0");
-        // It takes connections and says nothing.
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = silent.local_addr().unwrap().port();
-        let served_at = |port: u16| {
-            let text = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
-            let slots = parse_redis_value(text.as_bytes()).unwrap();
-            let topology = Topology::parse(&slots, &Address::parse("asked:1").unwrap());
-            View::Known(Arc::new(topology.unwrap()))
-        };
+    fn served_at(port: u16) -> View {
+        let text = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+        let slots = parse_redis_value(text.as_bytes()).unwrap();
+        let topology = Topology::parse(&slots, &Address::parse("asked:1").unwrap());
+        View::Known(Arc::new(topology.unwrap()))
+    }
+
+    fn router_to(port: u16) -> Router {
         let config = RedisConfig {
             url: "redis+cluster://127.0.0.1:1".to_owned(),
             connect_timeout: Duration::from_secs(60),
@@ -320,12 +320,49 @@ mod tests {
         let url = ClusterUrl::parse(&config.url).unwrap();
         let router = Router::new(config, url, WakeSender::channel().0);
         router.show(served_at(port));
+        router
+    }
+
+    fn call() -> (Call, Instant) {
+        static NOTHING: Script = Script::new("nothing", "return 0");
         let call = Call {
             script: &NOTHING,
             keys: words!["a"],
             args: words![],
         };
-        let deadline = Instant::now() + Duration::from_secs(10);
+        (call, Instant::now() + Duration::from_secs(10))
+    }
+
+    #[tokio::test]
+    async fn nodes_are_asked_at_once_after_an_answer_that_shows_a_change() {
+        let master = |first: String| {
+            let first = Mutex::new(Some(first));
+            fake::start(move |words| match words {
+                ["EVALSHA", _, "1", "a"] => {
+                    first.lock().take().unwrap_or_else(|| ":1\r\n".to_owned())
+                }
+                _ => fake::OK.to_owned(),
+            })
+        };
+        let other = master(":1\r\n".to_owned());
+        for (first, runs) in [
+            (format!("-MOVED 0 127.0.0.1:{other}\r\n"), true),
+            ("-CLUSTERDOWN The cluster is down\r\n".to_owned(), true),
+            ("what is no answer\r\n".to_owned(), false),
+        ] {
+            let router = router_to(master(first.clone()));
+            let (call, deadline) = call();
+            let outcome = evaluate(&router, &call, deadline).await;
+            assert_eq!(outcome.is_ok(), runs, "{first}");
+            assert!(router.stale().now_or_never().is_some(), "{first}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_does_not_wait_for_a_master_that_was_replaced() {
+        let silent = fake::start(|_| String::new());
+        let router = router_to(silent);
+        let (call, deadline) = call();
         let asked = attempt(&router, &call, 0, &Route::Master, deadline);
         let (failed, ()) = tokio::join!(asked, async { router.show(served_at(1)) });
         let error = failed.err().unwrap().error.to_string();

@@ -7,38 +7,28 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::{
-    super::address::Address,
-    router::{Node, Router},
-    slot::slot,
-    topology::Topology,
-};
+use super::{super::address::Address, router::Router, slot::slot, topology::Topology};
 use crate::host::{HostError, Wake};
-
-/// Between a node's word that a slot is elsewhere and the next try.
-const MOVED_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) struct Channels {
     router: Arc<Router>,
-    wanted: Arc<Mutex<Wanted>>,
+    /// Where each channel that is wanted is subscribed. Nodes get the changes under the lock, so in
+    /// their order.
+    wanted: Mutex<HashMap<String, Place>>,
 }
 
-type Wanted = HashMap<String, Place>;
-
-/// Where a channel that is wanted is subscribed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// The master of its slot is being looked up.
+    /// The masters are not known yet. What was not subscribed has nothing to miss.
     Sought,
-    /// Nowhere, because no node serves its slot, or none did in time.
+    /// No node serves its slot, or none did in time.
     Nowhere,
     At(Address),
 }
@@ -47,59 +37,35 @@ enum Place {
 
 impl Channels {
     pub(super) fn new(router: Arc<Router>) -> Self {
-        Self {
-            router,
-            wanted: Arc::default(),
-        }
+        let wanted = Mutex::default();
+        Self { router, wanted }
     }
 
-    /// Resolves when the master of the channel's slot has confirmed.
+    /// Resolves when the master of the channel's slot has confirmed. After an error the channel
+    /// stays wanted: it is subscribed, and a gap sent, when that is possible.
     pub(super) async fn subscribe(
         &self,
         channel: &str,
         deadline: Instant,
     ) -> Result<(), HostError> {
-        self.seek(channel);
-        loop {
-            let master = self.router.master(slot(channel.as_bytes()), deadline);
-            let node = match master.await {
-                Ok(node) => node,
-                Err(error) => {
-                    self.give_up_seeking(channel);
-                    return Err(error);
-                }
-            };
-            if !self.assign(channel, &node.address) {
-                return Err(HostError::Unavailable("unsubscribed meanwhile".into()));
-            }
-            // The channels may have followed a change of masters before this one was noted.
-            if self.is_outdated(&node.address, channel) {
-                continue;
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Err(error) = node.subscriber.subscribe(channel, left).await else {
-                return Ok(());
-            };
-            let is_moved = matches!(&error, HostError::Rejected { code, .. } if code == "MOVED");
-            if is_moved {
-                self.router.refresh_soon();
-                sleep(MOVED_PAUSE).await;
-            }
-            let again = is_moved || !self.is_at(channel, &node.address);
-            if !again || Instant::now() >= deadline {
-                return Err(error);
-            }
-        }
+        let name = channel.to_owned();
+        self.wanted.lock().entry(name).or_insert(Place::Sought);
+        // What there is by then shows in the next step.
+        let _ = self.router.topology(deadline).await;
+        self.place(channel, deadline)?.await
     }
 
     pub(super) fn unsubscribe(&self, channel: &str) {
-        let place = self.wanted.lock().remove(channel);
-        self.leave(place, channel);
+        let mut wanted = self.wanted.lock();
+        if let Some(place) = wanted.remove(channel) {
+            self.leave(&place, channel);
+        }
     }
 
     /// Has the channels follow their slots.
     pub(super) fn follow(&self, topology: &Topology) {
-        let mut moved = BTreeMap::<Address, Vec<String>>::new();
+        let limit = self.router.config().call_timeout;
+        let mut moved = BTreeMap::<_, Vec<_>>::new();
         for (channel, place) in self.wanted.lock().iter_mut() {
             let master = topology.master(slot(channel.as_bytes()));
             // What is not served is left, so that it is subscribed anew when the same master is
@@ -108,104 +74,53 @@ impl Channels {
             if *place == Place::Sought || *place == here {
                 continue;
             }
-            let before = std::mem::replace(place, here);
-            self.leave(Some(before), channel);
-            if let Some(master) = master {
-                let channels = moved.entry(master.clone()).or_default();
-                channels.push(channel.clone());
+            self.leave(&std::mem::replace(place, here), channel);
+            if let Some(master) = master
+                && let Ok(node) = self.router.node(master)
+            {
+                let subscribed = node.subscriber.subscribe(channel, limit);
+                moved.entry(master).or_default().push(subscribed);
             }
         }
-        for (master, channels) in moved {
-            if let Ok(node) = self.router.node(&master) {
-                self.resubscribe(node, channels);
-            }
-        }
-    }
-
-    fn resubscribe(&self, node: Arc<Node>, channels: Vec<String>) {
-        let limit = self.router.config().call_timeout;
-        let wakes = self.router.wakes().clone();
-        let wanted = Arc::clone(&self.wanted);
-        spawn_detached("redis-resubscribe", async move {
-            let subscribing = channels
-                .iter()
-                .map(|channel| node.subscriber.subscribe(channel, limit));
-            // Failed ones are retried, and a gap is sent when they are back.
-            join_all(subscribing).await;
-            leave_unwanted(&wanted, &node.address, &channels, |channel| {
-                node.subscriber.unsubscribe(channel);
+        for subscribed in moved.into_values() {
+            let wakes = self.router.wakes().clone();
+            spawn_detached("redis-resubscribe", async move {
+                // Failed ones are retried, and a gap is sent when they are back.
+                join_all(subscribed).await;
+                wakes.send(Wake::Gap);
             });
-            wakes.send(Wake::Gap);
-        });
-    }
-
-    fn seek(&self, channel: &str) {
-        let mut wanted = self.wanted.lock();
-        wanted.entry(channel.to_owned()).or_insert(Place::Sought);
-    }
-
-    /// The channel stays wanted: it is subscribed, and a gap sent, when a node serves its slot.
-    fn give_up_seeking(&self, channel: &str) {
-        if let Some(place @ Place::Sought) = self.wanted.lock().get_mut(channel) {
-            *place = Place::Nowhere;
-        }
-        // A node may do so since a moment ago.
-        if let Some(topology) = self.router.known_topology() {
-            self.follow(&topology);
         }
     }
 
-    /// Notes where a channel is subscribed; false if it is not wanted any more.
-    fn assign(&self, channel: &str, master: &Address) -> bool {
+    /// Subscribes at the master of the channel's slot.
+    fn place(
+        &self,
+        channel: &str,
+        deadline: Instant,
+    ) -> Result<impl Future<Output = Result<(), HostError>> + Send + use<>, HostError> {
+        // A change of masters that is not known under the lock is followed after it.
         let mut wanted = self.wanted.lock();
-        let Some(place) = wanted.get_mut(channel) else {
-            return false;
+        let unsubscribed = || HostError::Unavailable("unsubscribed meanwhile".into());
+        let place = wanted.get_mut(channel).ok_or_else(unsubscribed)?;
+        let node = match place {
+            Place::At(master) => self.router.node(master)?,
+            Place::Sought | Place::Nowhere => {
+                *place = Place::Nowhere;
+                self.router.known_master(slot(channel.as_bytes()))?
+            }
         };
-        let here = Place::At(master.clone());
-        if *place != here {
-            let before = std::mem::replace(place, here);
-            self.leave(Some(before), channel);
-        }
-        true
+        *place = Place::At(node.address.clone());
+        let left = deadline.saturating_duration_since(Instant::now());
+        Ok(node.subscriber.subscribe(channel, left))
     }
 
-    /// Whether the channel's slot is known to have another master by now.
-    fn is_outdated(&self, master: &Address, channel: &str) -> bool {
-        let known = self.router.known_topology();
-        let known = known.as_deref();
-        let now = known.and_then(|known| known.master(slot(channel.as_bytes())));
-        now.is_some_and(|now| now != master)
-    }
-
-    fn is_at(&self, channel: &str, master: &Address) -> bool {
-        is_at(&self.wanted.lock(), channel, master)
-    }
-
-    fn leave(&self, place: Option<Place>, channel: &str) {
-        if let Some(Place::At(master)) = place
-            && let Some(node) = self.router.open_node(&master)
+    fn leave(&self, place: &Place, channel: &str) {
+        if let Place::At(master) = place
+            && let Some(node) = self.router.open_node(master)
         {
             node.subscriber.unsubscribe(channel);
         }
     }
-}
-
-fn is_at(wanted: &Wanted, channel: &str, master: &Address) -> bool {
-    matches!(wanted.get(channel), Some(Place::At(at)) if at == master)
-}
-
-/// Leaves those channels of a node that were unsubscribed, or moved on, before the node was asked
-/// to subscribe them. Under the lock, so that a later subscription comes after it.
-fn leave_unwanted(
-    wanted: &Mutex<Wanted>,
-    master: &Address,
-    channels: &[String],
-    leave: impl Fn(&str),
-) {
-    let wanted = wanted.lock();
-    let unwanted = channels.iter();
-    let unwanted = unwanted.filter(|channel| !is_at(&wanted, channel, master));
-    unwanted.for_each(|channel| leave(channel));
 }
 
 #[cfg(test)]

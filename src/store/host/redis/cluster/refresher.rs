@@ -160,6 +160,7 @@ impl Refresher {
         let before = self.known.replace((epoch, topology.clone()));
         let before = before.map(|(_, topology)| topology);
         if before.as_ref() == Some(&topology) {
+            self.router.close_others(&topology.masters());
             return;
         }
         self.warn_of_uncovered(&topology);

@@ -1,6 +1,7 @@
 //! Tests of whom to believe.
 
 use deadpool_redis::redis::parse_redis_value;
+use tokio::sync::mpsc;
 
 use super::{super::super::url::ClusterUrl, *};
 use crate::host::{WakeSender, redis::RedisConfig};
@@ -78,17 +79,35 @@ fn a_right_that_is_missing_is_named_whichever_command_needs_it() {
     assert_eq!(of_slots, expected);
 }
 
-#[tokio::test]
-async fn a_replica_that_takes_over_may_lack_what_was_written() {
+/// What a node on this machine says, with a replica.
+fn served(epoch: u64, master: u16, replica: u16) -> Answer {
+    let node = |port| format!("*2\r\n$9\r\nlocalhost\r\n:{port}\r\n");
+    let nodes = [node(master), node(replica)].concat();
+    let slots = format!("*1\r\n*4\r\n:0\r\n:16383\r\n{nodes}");
+    let slots = parse_redis_value(slots.as_bytes()).unwrap();
+    Answer::parse(&info("ok", epoch), &slots, &address("asked")).unwrap()
+}
+
+fn refresher() -> (Refresher, mpsc::Receiver<Wake>) {
     let config = RedisConfig {
         url: "redis+cluster://localhost:1".to_owned(),
         ..RedisConfig::default()
     };
     let url = ClusterUrl::parse(&config.url).unwrap();
-    let (wakes, mut woken) = WakeSender::channel();
+    let (wakes, woken) = WakeSender::channel();
     let router = Arc::new(Router::new(config, url, wakes));
     let channels = Arc::new(Channels::new(Arc::clone(&router)));
-    let mut refresher = Refresher::new(Arc::clone(&router), channels).unwrap();
+    (Refresher::new(router, channels).unwrap(), woken)
+}
+
+fn is_open(refresher: &Refresher, port: u16) -> bool {
+    let node = Address::parse(&format!("localhost:{port}")).unwrap();
+    refresher.router.open_node(&node).is_some()
+}
+
+#[tokio::test]
+async fn a_replica_that_takes_over_may_lack_what_was_written() {
+    let (mut refresher, mut woken) = refresher();
     for (epoch, [master, replica], takes_over) in [
         (1, [1, 2], false),
         (2, [1, 3], false),
@@ -96,15 +115,21 @@ async fn a_replica_that_takes_over_may_lack_what_was_written() {
         // All slots have moved.
         (4, [4, 5], false),
     ] {
-        let node = |port| format!("*2\r\n$9\r\nlocalhost\r\n:{port}\r\n");
-        let nodes = [node(master), node(replica)].concat();
-        let slots = format!("*1\r\n*4\r\n:0\r\n:16383\r\n{nodes}");
-        let slots = parse_redis_value(slots.as_bytes()).unwrap();
-        let answer = Answer::parse(&info("ok", epoch), &slots, &address("asked"));
-        refresher.follow(answer.unwrap());
+        refresher.follow(served(epoch, master, replica));
         let wake = takes_over.then_some(Wake::TakenOver);
         assert_eq!(woken.try_recv().ok(), wake, "{epoch}");
-        let master = Address::parse(&format!("localhost:{master}")).unwrap();
-        assert!(router.open_node(&master).is_some(), "{epoch}");
+        assert!(is_open(&refresher, master), "{epoch}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_to_a_node_that_serves_nothing_are_closed_in_time() {
+    let (mut refresher, _woken) = refresher();
+    refresher.follow(served(1, 1, 2));
+    refresher.follow(served(2, 3, 2));
+    assert!(is_open(&refresher, 1), "it may get a slot again");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    refresher.follow(served(2, 3, 2));
+    assert!(!is_open(&refresher, 1));
+    assert!(is_open(&refresher, 3));
 }

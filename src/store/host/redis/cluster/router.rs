@@ -97,10 +97,7 @@ impl Router {
 
     /// What is known now, if anything is.
     pub(super) fn known_topology(&self) -> Option<Arc<Topology>> {
-        match &*self.view.borrow() {
-            View::Known(topology) => Some(Arc::clone(topology)),
-            View::Unknown(_) => None,
-        }
+        self.view.borrow().known().ok()
     }
 
     /// Resolves when something is known, or is known not to be; an error if that is so, or at the
@@ -111,15 +108,8 @@ impl Router {
         }
         let mut view = self.view.subscribe();
         let known = view.wait_for(|view| !matches!(view, View::Unknown(why) if why.is_empty()));
-        match timeout_at(deadline, known).await {
-            Ok(Ok(view)) => match &*view {
-                View::Known(topology) => Ok(Arc::clone(topology)),
-                View::Unknown(why) => Err(HostError::Unavailable(why.to_string())),
-            },
-            Ok(Err(_)) | Err(_) => Err(HostError::Unavailable(
-                "no node of the cluster has answered yet".into(),
-            )),
-        }
+        let _ = timeout_at(deadline, known).await;
+        self.view.borrow().known()
     }
 
     /// Resolves when something else is known than now.
@@ -134,6 +124,16 @@ impl Router {
         deadline: Instant,
     ) -> Result<Arc<Node>, HostError> {
         let topology = self.topology(deadline).await?;
+        self.master_in(&topology, slot)
+    }
+
+    /// The master of a slot, by what is known now.
+    pub(super) fn known_master(&self, slot: u16) -> Result<Arc<Node>, HostError> {
+        let topology = self.view.borrow().known()?;
+        self.master_in(&topology, slot)
+    }
+
+    fn master_in(&self, topology: &Topology, slot: u16) -> Result<Arc<Node>, HostError> {
         match topology.master(slot) {
             Some(address) => self.node(address),
             None => Err(HostError::Unavailable(format!(
@@ -185,15 +185,19 @@ impl Router {
 
     /// Opens connections to these masters, and closes those to others.
     pub(super) fn keep_only(&self, masters: &BTreeSet<&Address>) {
-        let now = Instant::now();
-        self.nodes.lock().retain(|address, node| {
-            masters.contains(address) || now.duration_since(node.opened) < IDLE_NODE_KEPT
-        });
+        self.close_others(masters);
         for address in masters {
             if let Err(error) = self.node(address) {
                 tracing::warn!(%address, %error, "a node of the cluster cannot be used");
             }
         }
+    }
+
+    /// Closes the connections to all but these masters, except to what was opened only now.
+    pub(super) fn close_others(&self, masters: &BTreeSet<&Address>) {
+        let is_new = |node: &Node| node.opened.elapsed() < IDLE_NODE_KEPT;
+        let mut nodes = self.nodes.lock();
+        nodes.retain(|address, node| masters.contains(address) || is_new(node));
     }
 
     /// Where a node is, and how to log in.
@@ -212,6 +216,20 @@ impl fmt::Debug for Router {
         f.debug_list()
             .entries(nodes.keys().map(ToString::to_string))
             .finish()
+    }
+}
+
+// === impl View ===
+
+impl View {
+    fn known(&self) -> Result<Arc<Topology>, HostError> {
+        match self {
+            Self::Known(topology) => Ok(Arc::clone(topology)),
+            Self::Unknown(why) if why.is_empty() => Err(HostError::Unavailable(
+                "no node of the cluster has answered yet".into(),
+            )),
+            Self::Unknown(why) => Err(HostError::Unavailable(why.to_string())),
+        }
     }
 }
 
