@@ -139,7 +139,9 @@ export class StreamState {
   }
 
   #silentAt(lastFrameAt: number, pingedAt: number | undefined): number {
-    return (pingedAt ?? lastFrameAt) + (this.rhythm.pingInterval ?? Infinity);
+    // No ping comes after `close`, which is the last frame.
+    const interval = pingedAt === undefined && !this.canSend ? undefined : this.rhythm.pingInterval;
+    return (pingedAt ?? lastFrameAt) + (interval ?? Infinity);
   }
 
   /** What is due now. */
