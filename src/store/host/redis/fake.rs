@@ -1,4 +1,4 @@
-//! Something that speaks Redis' protocol and says what a unit test wants.
+//! A fake Redis server for unit tests.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -14,7 +14,7 @@ pub(super) const OK: &str = "+OK\r\n";
 
 type Answer = dyn Fn(&[&str]) -> String + Send + Sync;
 
-/// Starts one, which says this to each command, in the protocol's own form; its port.
+/// Starts a server that answers each command so, in the form of the protocol. Returns its port.
 pub(super) fn start(answer: impl Fn(&[&str]) -> String + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -28,7 +28,7 @@ pub(super) fn start(answer: impl Fn(&[&str]) -> String + Send + Sync + 'static) 
     port
 }
 
-/// The way to it.
+/// The endpoint of the server at this port.
 pub(super) fn endpoint(port: u16) -> Endpoint {
     static NOTHING: Script = Script::new("nothing", "return 0");
     static SCRIPTS: [&Script; 1] = [&NOTHING];
@@ -40,18 +40,18 @@ pub(super) fn endpoint(port: u16) -> Endpoint {
     Endpoint::new(&config).unwrap()
 }
 
-/// What a server says of a subscription that has begun or ended.
-pub(super) fn told(kind: &str, channel: &str) -> String {
+/// How a server confirms that a subscription has begun or ended.
+pub(super) fn confirmation(kind: &str, channel: &str) -> String {
     let word = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     format!(">3\r\n{}{}:0\r\n", word(kind), word(channel))
 }
 
-/// What a server says to a command; one that knows no more than subscriptions.
+/// The answer of a server that knows no more than subscriptions.
 pub(super) fn answer(words: &[&str]) -> String {
     match words {
         [verb, channels @ ..] if verb.ends_with("SUBSCRIBE") => {
             let kind = verb.to_lowercase();
-            channels.iter().map(|it| told(&kind, it)).collect()
+            channels.iter().map(|it| confirmation(&kind, it)).collect()
         }
         _ => OK.to_owned(),
     }

@@ -1,4 +1,4 @@
-//! Tests of calls over connections to a server that says what it likes.
+//! Tests of calls over connections to a fake server.
 
 use tokio::{sync::mpsc, task::yield_now, time::timeout};
 

@@ -1,4 +1,4 @@
-//! Tests of subscriptions over connections to a server that says what it likes.
+//! Tests of subscriptions over connections to a fake server.
 
 use std::sync::{
     Arc,
@@ -32,7 +32,7 @@ async fn what_the_server_ends_is_subscribed_again_over_a_new_connection() {
             let opened = usize::from(words[0] == "HELLO");
             let number = opened + counted.fetch_add(opened, Ordering::SeqCst);
             let ends = number == 1 && words[1..] == ["b"];
-            let ended = ends.then(|| fake::told(kind, "a"));
+            let ended = ends.then(|| fake::confirmation(kind, "a"));
             ended.unwrap_or_default() + &fake::answer(words)
         });
         let (subscriber, mut wakes) = subscriber(server);
