@@ -80,9 +80,9 @@ impl Operation {
         }
     }
 
-    /// A try waits for no holder, so neither for long while nothing answers.
-    pub(super) fn limit_try(&mut self, now: Instant, least: Duration) {
-        if self.acquires() && !self.waits() {
+    /// What waits for no holder does not wait for long while nothing answers, either.
+    pub(super) fn limit(&mut self, now: Instant, least: Duration) {
+        if self.acquires() && !self.waits() || self.asks() {
             let limit = least.max(self.patience.unwrap_or_default());
             self.wait_until = self.wait_until.or_else(|| now.checked_add(limit));
         }
@@ -196,6 +196,19 @@ impl Operation {
     /// Whether it acquires something.
     pub(super) fn acquires(&self) -> bool {
         self.acquires_permits() || !self.locks().is_empty()
+    }
+
+    /// Whether it is a question, which changes nothing.
+    fn asks(&self) -> bool {
+        matches!(
+            self.request,
+            Request::Describe(_)
+                | Request::DescribeSemaphore(_)
+                | Request::DescribeLatch(_)
+                | Request::CheckToken(_)
+                | Request::Leader(_)
+                | Request::Explain(_)
+        )
     }
 
     /// The locks that it may hold already, so that a resume confirms them and does not release

@@ -189,7 +189,7 @@ impl Machine {
         let renews = self.table.renewed_by(&new.request);
         let mut operation = Operation::of_caller(new, renews);
         if !self.stream.is_new() {
-            operation.limit_try(now, OPEN_TIMEOUT);
+            operation.limit(now, OPEN_TIMEOUT);
         }
         match operation.ensure_fits(self.operations.bytes_max) {
             Ok(()) => self.insert(operation),

@@ -128,10 +128,12 @@ func (o *operation) acquires() bool {
 	return o.acquiresPermits() || len(o.locks()) > 0
 }
 
-// asks is whether it only asks about a lock.
+// asks is whether it is a question, which changes nothing.
 func (o *operation) asks() bool {
 	switch o.request.Request.(type) {
-	case *pb.SessionRequest_Describe, *pb.SessionRequest_CheckToken:
+	case *pb.SessionRequest_Describe, *pb.SessionRequest_DescribeSemaphore,
+		*pb.SessionRequest_DescribeLatch, *pb.SessionRequest_CheckToken,
+		*pb.SessionRequest_Leader, *pb.SessionRequest_Explain:
 		return true
 	}
 	return false

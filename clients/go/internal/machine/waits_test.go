@@ -130,8 +130,8 @@ func try(name string) *pb.SessionRequest {
 
 func TestWhatWaitsForNoHolderLasts6SecondsWhileASessionIsResumed(t *testing.T) {
 	describe := &pb.SessionRequest_Describe{Describe: &pb.DescribeRequest{Name: "a"}}
-	check := &pb.SessionRequest_CheckToken{CheckToken: &pb.CheckTokenRequest{Name: "a"}}
-	for _, request := range []*pb.SessionRequest{try("a"), {Request: describe}, {Request: check}} {
+	latch := &pb.SessionRequest_DescribeLatch{DescribeLatch: &pb.DescribeLatchRequest{Name: "a"}}
+	for _, request := range []*pb.SessionRequest{try("a"), {Request: describe}, {Request: latch}} {
 		w := open(t)
 		w.machine.lease = 30 * time.Second
 		w.breaks()

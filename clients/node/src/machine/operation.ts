@@ -77,6 +77,15 @@ const ACQUIRES_LOCKS = new Set<Request["$case"]>([
   "tryAcquireAll",
 ]);
 
+const QUESTIONS = new Set<Request["$case"]>([
+  "describe",
+  "describeSemaphore",
+  "describeLatch",
+  "checkToken",
+  "leader",
+  "explain",
+]);
+
 /** A lock that a request acquires. */
 interface Wanted {
   name: string;
@@ -134,6 +143,11 @@ export function tooLarge(
 /** Whether a request waits, and so can be cancelled. */
 export function waits({ $case }: Request): boolean {
   return WAITS.has($case);
+}
+
+/** Whether a request is a question, which changes nothing. */
+export function asks({ $case }: Request): boolean {
+  return QUESTIONS.has($case);
 }
 
 /** Whether a request acquires locks or permits. */

@@ -16,7 +16,7 @@ import { lockKey, ofLock, releaseOf, renewalOf, tokenOf } from "./holding.js";
 import type { Holding } from "./holding.js";
 import { closed, frame, toMs } from "./messages.js";
 import type { Request, Response } from "./messages.js";
-import { acquires, frameOf, nameOf, operation, tooLarge, waits } from "./operation.js";
+import { acquires, asks, frameOf, nameOf, operation, tooLarge, waits } from "./operation.js";
 import type { NewOperation, Operation, Purpose } from "./operation.js";
 import { OperationTable } from "./operation_table.js";
 import type { StreamState } from "./stream.js";
@@ -86,10 +86,10 @@ export class Work {
       return;
     }
     const { renews, request } = start;
-    // A try waits for no holder, so neither for long while nothing answers.
-    const isTry = acquires(request) && !waits(request) && this.stream.isSession;
+    // What waits for no holder does not wait for long while nothing answers, either.
+    const isShort = (acquires(request) && !waits(request)) || asks(request);
     const limit = now + Math.max(OPEN_TIMEOUT, start.patience ?? 0);
-    const waitUntil = start.waitUntil ?? (isTry ? limit : undefined);
+    const waitUntil = start.waitUntil ?? (isShort && this.stream.isSession ? limit : undefined);
     const purpose: Purpose = renews ? { kind: "caller", renews } : { kind: "caller" };
     const added = this.#create({ ...start, waitUntil }, purpose);
     const error = tooLarge(added, this.#bytesMax, now);

@@ -133,14 +133,17 @@ describe("a limit", () => {
 });
 
 describe("a try", () => {
-  test("without a limit lasts 6 s while a session is resumed", () => {
-    const bench = broken();
-    const { opId } = bench.start(tryRequest());
-    bench.run(5_999);
-    assert.deepEqual(only(bench.effects, "failed"), []);
-    bench.run(1);
-    ended(bench.effects, opId);
-  });
+  const question = { $case: "describeLatch", value: { name: "a" } } as const;
+  for (const request of [tryRequest(), question]) {
+    test(`without a limit lasts 6 s while a session is resumed: ${request.$case}`, () => {
+      const bench = broken();
+      const { opId } = bench.start(request);
+      bench.run(5_999);
+      assert.deepEqual(only(bench.effects, "failed"), []);
+      bench.run(1);
+      ended(bench.effects, opId);
+    });
+  }
 
   test("without a limit waits for each endpoint of a new session", () => {
     const bench = new Bench(["http://one", "http://two"]);

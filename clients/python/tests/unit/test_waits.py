@@ -1,10 +1,11 @@
 """A wait limit that passes while no stream is open ends the wait in the client."""
 
+import pytest
 from world import PING, World, failure, grant
 
 from lockkeeper import Refused, Unreachable
 from lockkeeper._machine import events as ev
-from lockkeeper.v1 import lock_pb2
+from lockkeeper.v1 import latch_pb2, lock_pb2
 
 GONE = Unreachable("http://one:1", "reset")
 DOWN = Unreachable("http://two:2", "Connection refused")
@@ -137,9 +138,14 @@ def attempt(world, **more):
     return world.call("try_acquire", lock_pb2.TryAcquireRequest(name="a", owner="me"), **more)
 
 
-def test_a_try_without_a_limit_lasts_6_s_while_a_session_is_resumed():
+def ask(world):
+    return world.call("describe_latch", latch_pb2.DescribeLatchRequest(name="a"))
+
+
+@pytest.mark.parametrize("start", [attempt, ask])
+def test_a_try_and_a_question_last_6_s_while_a_session_is_resumed(start):
     world = broken()
-    call = attempt(world)
+    call = start(world)
     world.after(5.9)
     world.none(ev.Failed)
     world.after(0.1)

@@ -41,7 +41,7 @@ rows! {
     "`failed` otherwise" => a_failure_is_a_refusal;
     "`wait_until` passes" => a_wait_ends_without_a_stream, a_wait_ends_when_the_stream_breaks,
         on_a_stream_a_wait_goes_on, a_late_grant_of_an_ended_wait_is_released,
-        a_try_has_a_limit_of_its_own, a_failure_after_the_limit_ends_a_wait;
+        a_try_and_a_question_have_a_limit_of_their_own, a_failure_after_the_limit_ends_a_wait;
     "the caller gives up" => what_was_never_sent_is_forgotten, a_wait_is_cancelled,
         an_undelivered_guard_is_released;
 }
@@ -297,7 +297,7 @@ fn a_wait_ends_when_the_stream_breaks() {
     assert_eq!(failure, silent);
 }
 
-fn a_try_has_a_limit_of_its_own() {
+fn a_try_and_a_question_have_a_limit_of_their_own() {
     let mut story = Story::new();
     story.after(Duration::ZERO);
     let opened = pb::SessionOpened {
@@ -306,12 +306,15 @@ fn a_try_has_a_limit_of_its_own() {
     };
     story.receive(0, Response::Opened(opened));
     story.broken();
-    let op_id = story.start(try_acquire("a"));
+    let question = Request::DescribeLatch(pb::DescribeLatchRequest::default());
+    let op_ids = [try_acquire("a"), question].map(|it| story.start(it));
     for _ in 0..OPEN_TIMEOUT.as_secs() {
-        assert!(story.done(op_id).is_none());
+        assert!(op_ids.iter().all(|it| story.done(*it).is_none()));
         story.after(Duration::from_secs(1));
     }
-    assert!(matches!(story.failure(op_id), Error::Unreachable { .. }));
+    for op_id in op_ids {
+        assert!(matches!(story.failure(op_id), Error::Unreachable { .. }));
+    }
     let mut story = Story::new();
     let op_id = story.start(try_acquire("a"));
     story.after(OPEN_TIMEOUT);

@@ -10,6 +10,7 @@ from lockkeeper._machine import stream as streams
 from lockkeeper._machine.grants import RENEW_PART, Grants
 from lockkeeper._machine.messages import (
     ACQUIRES,
+    QUESTIONS,
     TRIES,
     Request,
     grants_in,
@@ -390,8 +391,8 @@ class Machine:
         if too_large:
             self._emit(ev.Failed(call.op_id, too_large))
             return
-        if call.wait_until is None and call.kind in TRIES and self._opened:
-            # It waits for no holder, so neither for long while nothing answers.
+        if call.wait_until is None and call.kind in TRIES | QUESTIONS and self._opened:
+            # What waits for no holder does not wait for long while nothing answers, either.
             limit = max(streams.OPEN_TIMEOUT, call.patience or 0.0)
             call = call._replace(wait_until=now + limit)
         operation = self._operations.start(now, call, Purpose.CALLER)

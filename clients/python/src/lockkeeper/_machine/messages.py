@@ -17,6 +17,10 @@ WAITS = frozenset(["acquire", "acquire_all", "acquire_permits", "await_latch"])
 PERMITS = frozenset(["acquire_permits", "try_acquire_permits"])
 ACQUIRES = PERMITS | {"acquire", "acquire_all", "try_acquire", "try_acquire_all"}
 TRIES = ACQUIRES - WAITS
+#: What changes nothing.
+QUESTIONS = frozenset(
+    ["describe", "describe_semaphore", "describe_latch", "check_token", "leader", "explain"]
+)
 
 _EXCLUSIVE = types_pb2.LOCK_MODE_EXCLUSIVE
 

@@ -101,9 +101,10 @@ final class Operation {
         return waitUntil;
     }
 
-    /** A try waits for no holder, so neither for long while nothing answers. */
-    void limitTry(long now) {
-        if (waitUntil == NEVER && acquires() && !waits()) {
+    /** What waits for no holder does not wait for long while nothing answers, either. */
+    void limit(long now) {
+        boolean isShort = acquires() && !waits() || Requests.asks(request);
+        if (waitUntil == NEVER && isShort) {
             long least = StreamState.OPEN_TIMEOUT;
             waitUntil = Timers.after(now, patience == NEVER ? least : Math.max(least, patience));
         }

@@ -61,7 +61,7 @@ final class Operations {
     /** Starts an operation of a caller. */
     void startForCaller(Operation operation, long now) {
         if (outbox.isEstablished()) {
-            operation.limitTry(now);
+            operation.limit(now);
         }
         Failure tooLarge = operation.tooLarge(bytesMax, now);
         if (tooLarge != null) {

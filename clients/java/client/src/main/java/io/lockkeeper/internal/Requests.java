@@ -73,6 +73,15 @@ final class Requests {
         };
     }
 
+    /** Whether it is a question, which changes nothing. */
+    static boolean asks(SessionRequest frame) {
+        return switch (frame.getRequestCase()) {
+            case DESCRIBE, DESCRIBE_SEMAPHORE, DESCRIBE_LATCH -> true;
+            case CHECK_TOKEN, LEADER, EXPLAIN -> true;
+            default -> false;
+        };
+    }
+
     /** The locks that it acquires, as grants without what only the coordinator knows. */
     static List<Grant> locks(SessionRequest frame) {
         switch (frame.getRequestCase()) {

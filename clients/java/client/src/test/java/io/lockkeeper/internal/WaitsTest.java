@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.lockkeeper.v1.DescribeLatchRequest;
 import io.lockkeeper.v1.SessionRequest;
 import io.lockkeeper.v1.SessionResponse;
 import io.lockkeeper.v1.TryAcquireRequest;
@@ -129,14 +130,18 @@ final class WaitsTest {
     }
 
     @Test
-    void aTryWithoutALimitLasts6SecondsWhileASessionIsResumed() {
-        Bench bench = Bench.open().broken();
-        bench.start(attempt(), Timers.NEVER);
-        bench.until(5_999);
-        bench.none(Effect.Failed.class);
-        bench.until(6_000);
-        Failure failure = bench.one(Effect.Failed.class).failure();
-        assertInstanceOf(Failure.Unreachable.class, failure);
+    void aTryAndAQuestionWithoutALimitLast6SecondsWhileASessionIsResumed() {
+        SessionRequest.Builder question = SessionRequest.newBuilder();
+        question.setDescribeLatch(DescribeLatchRequest.newBuilder().setName("a"));
+        for (SessionRequest.Builder request : List.of(attempt(), question)) {
+            Bench bench = Bench.open().broken();
+            bench.start(request, Timers.NEVER);
+            bench.until(5_999);
+            bench.none(Effect.Failed.class);
+            bench.until(6_000);
+            Failure failure = bench.one(Effect.Failed.class).failure();
+            assertInstanceOf(Failure.Unreachable.class, failure);
+        }
     }
 
     @Test
