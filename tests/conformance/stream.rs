@@ -59,6 +59,7 @@ pub(crate) struct Habits {
     pub(crate) renews: AtomicBool,
     pub(crate) pings: Mutex<Vec<Instant>>,
     pub(crate) renewals: Mutex<Vec<Instant>>,
+    is_half_closed: AtomicBool,
     last_renewal: Mutex<(u64, pb::RenewRequest)>,
 }
 
@@ -98,6 +99,7 @@ impl Stream {
             renews: AtomicBool::new(true),
             pings: Mutex::default(),
             renewals: Mutex::default(),
+            is_half_closed: AtomicBool::new(false),
             last_renewal: Mutex::default(),
         });
         let stream = Self {
@@ -109,7 +111,11 @@ impl Stream {
             ledger: Arc::clone(&ledger),
         };
         spawn_detached("stream", async move {
-            while let Ok(Some(frame)) = incoming.message().await {
+            let end = loop {
+                let frame = match incoming.message().await {
+                    Ok(Some(frame)) => frame,
+                    end => break end,
+                };
                 let (at, op_id) = (Instant::now(), frame.op_id);
                 let Some(request) = frame.request else {
                     ledger.problem(format!("frame {op_id} has no request"));
@@ -122,7 +128,12 @@ impl Stream {
                 if sender.send(Received { at, op_id, request }).is_err() {
                     return;
                 }
-            }
+            };
+            let is_half_closed = end.is_ok();
+            habits
+                .is_half_closed
+                .store(is_half_closed, Ordering::Relaxed);
+            drop(sender);
         });
         stream
     }
@@ -157,6 +168,16 @@ impl Stream {
             },
             () = sleep_until(until) => Ok(()),
         }
+    }
+
+    /// Waits until the client half-closes the stream, with no frame before.
+    pub(crate) async fn expect_half_close(&mut self) -> Result<()> {
+        let end = timeout(PATIENCE, self.frames.recv()).await;
+        let frame = end.map_err(|_| anyhow!("the client does not half-close the stream"))?;
+        ensure!(frame.is_none(), "a frame comes after `close`");
+        let is_half_closed = self.habits.is_half_closed.load(Ordering::Relaxed);
+        ensure!(is_half_closed, "the client cancels the stream");
+        Ok(())
     }
 
     /// Waits until the client closes the session.

@@ -33,6 +33,13 @@ pub(crate) const CLIENTS: &[(&str, Catchers)] = &[
         )],
     ),
     (
+        "no-half-close",
+        &[(
+            "ending::close_ends_the_stream",
+            "no coordinator has confirmed that",
+        )],
+    ),
+    (
         "half-close-ends-it",
         &[("resume::what_is_held_is_named", "sends_close is not set")],
     ),

@@ -86,6 +86,18 @@ def half_close() -> None:
     _session._write = write
 
 
+def no_half_close() -> None:
+    """Leave the stream open after `close`."""
+
+    async def stays_open() -> None:
+        pass
+
+    @around(_session, "_write")
+    def _(write: Any, call: Any, first: Any, frames: Any) -> Any:
+        call.done_writing = stays_open
+        return write(call, first, frames)
+
+
 def half_close_ends_it() -> None:
     """Resume without saying that only `close` ends the session."""
 
@@ -274,6 +286,7 @@ WRONG = {
     "validity-from-the-answer": validity_from_the_answer,
     "new-request-id": new_request_id,
     "half-close": half_close,
+    "no-half-close": no_half_close,
     "half-close-ends-it": half_close_ends_it,
     "lost-ignored": lost_ignored,
     "resume-without-a-grant": resume_without_a_grant,
