@@ -38,10 +38,9 @@ impl Signals {
     /// Handles signals from now on, except those that were ignored when this process started, as
     /// under `nohup`.
     pub(super) fn listen() -> io::Result<Self> {
-        let ignored = signals::ignored();
         let mut streams = Vec::new();
         for signal in HANDLED {
-            if !ignored.contains(signal as i32) {
+            if !signals::is_ignored(signal as i32) {
                 streams.push((signal, unix::signal(SignalKind::from_raw(signal as i32))?));
             }
         }

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub(crate) fn first() -> io::Result<impl Future<Output = ()> + Send> {
     let hangup = SignalKind::hangup();
     let mut kinds = vec![SignalKind::terminate(), SignalKind::interrupt()];
-    if !signals::ignored().contains(hangup.as_raw_value()) {
+    if !signals::is_ignored(hangup.as_raw_value()) {
         kinds.push(hangup);
     }
     let streams = kinds.into_iter().map(signal);
