@@ -140,7 +140,7 @@ export class StreamState {
 
   #silentAt(lastFrameAt: number, pingedAt: number | undefined): number {
     // No ping comes after `close`, which is the last frame.
-    const interval = pingedAt === undefined && !this.canSend ? undefined : this.rhythm.pingInterval;
+    const interval = this.canSend ? this.rhythm.pingInterval : undefined;
     return (pingedAt ?? lastFrameAt) + (interval ?? Infinity);
   }
 

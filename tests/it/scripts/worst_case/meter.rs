@@ -19,7 +19,7 @@ use crate::support::hosts::{Host, Store};
 use crate::support::prelude::*;
 
 /// A script may take so many times what `BASE_SCRIPT` takes of Redis. That is 0.3 ms on the machine
-/// of docs/robustness/abuse.md, where the dearest case takes 5 ms.
+/// of docs/robustness/abuse.md, where the dearest case takes 6 ms.
 const BUDGET: f64 = 25.0;
 
 /// Like the cases it looks for members of a large set, so that neighbours and caches slow it as

@@ -216,12 +216,12 @@ class _Frames:
 async def _write(call: Any, first: session_pb2.SessionRequest, frames: _Frames) -> None:
     try:
         await call.write(first)
-        while True:
+        frame = first
+        while not frame.HasField("close"):
             frame = await frames.get()
             await call.write(frame)
-            if frame.HasField("close"):
-                # Some proxies pass on the coordinator's end of a stream when they have this one.
-                await call.done_writing()
+        # Some proxies pass on the coordinator's end of a stream when they have this one.
+        await call.done_writing()
     except (grpc.RpcError, asyncio.InvalidStateError):
         return  # The reader sees why.
 
