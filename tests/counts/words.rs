@@ -207,7 +207,7 @@ impl ScriptHost for Counting {
     }
 
     /// What it says to Redis is counted there.
-    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
         self.said.lock().push((commands.name(), 0, 0));
         self.to.run(commands).await
     }

@@ -26,12 +26,12 @@ impl ScriptHost for FaultyHost {
         true
     }
 
-    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
-        let spot = self.0.spot_of(&commands);
+    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
+        let spot = self.0.spot_of(commands);
         tokio::select! {
             biased;
             () = self.0.0.cut.cancelled() => pending().await,
-            answer = self.0.call(spot, |to| Work::Commands(commands, to)) => answer,
+            answer = self.0.call(spot, |to| Work::Commands(commands.clone(), to)) => answer,
         }
     }
 

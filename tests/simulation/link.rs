@@ -244,7 +244,7 @@ impl Link {
         };
         let answer = match instead {
             Some(answer) => answer,
-            None => host.run(commands.clone()).await,
+            None => host.run(commands).await,
         };
         ledger.look(std::slice::from_ref(commands.key()), commands.name());
         answer

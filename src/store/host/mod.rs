@@ -57,7 +57,7 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
 
     /// Runs commands without a script, bounded in time as [`ScriptHost::eval`] is. After
     /// [`HostError::Rejected`] none of them has changed anything.
-    async fn run(&self, _commands: Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, _commands: &Commands) -> Result<Numbers, HostError> {
         Err(HostError::Rejected {
             code: "UNSUPPORTED".to_owned(),
             message: "this host runs scripts only".to_owned(),

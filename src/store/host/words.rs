@@ -70,11 +70,6 @@ impl Words {
         self.len
     }
 
-    /// At least as many bytes as all words have together.
-    pub(super) fn size(&self) -> usize {
-        self.buffer.len()
-    }
-
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0

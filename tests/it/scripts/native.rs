@@ -124,7 +124,7 @@ impl ScriptHost for Forgetful {
         true
     }
 
-    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
         let creates = matches!(commands, Commands::Create { .. });
         let answer = self.host.run(commands).await;
         if creates && self.forgets.load(Ordering::Relaxed) {

@@ -145,9 +145,9 @@ impl ScriptHost for Client {
         true
     }
 
-    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
         self.store
-            .with_engine(|engine| commands::run_together(engine, &commands))
+            .with_engine(|engine| commands::run_together(engine, commands))
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Pipeline, ServerError, Value};
+use deadpool_redis::redis::{ServerError, Value};
 use tokio::time::Instant;
 
-use super::{link::Live, reply};
+use super::{link::Live, reply, resp::put};
 use crate::host::{Commands, HostError, Numbers};
 
 /// What a server answers to a hash that another version has saved.
@@ -26,10 +26,14 @@ pub(super) async fn run(
             key,
             field,
         } => {
-            let mut both = Pipeline::with_capacity(2);
-            both.add_command(command(b"INCRBY", [counter, by.to_string().as_bytes()]));
-            both.add_command(command(b"HEXISTS", [key, field]));
-            let answers = live.call_all(&both, deadline).await?;
+            let both = live.call_all(2, deadline, |out| {
+                put(
+                    out,
+                    [b"INCRBY", counter.as_ref(), by.to_string().as_bytes()],
+                );
+                put(out, [b"HEXISTS", key.as_ref(), field]);
+            });
+            let answers = both.await?;
             added(&answers)
         }
         Commands::RemoveAndPublish {
@@ -38,12 +42,13 @@ pub(super) async fn run(
             channel,
             message,
         } => {
-            let mut step = Pipeline::with_capacity(4);
-            step.add_command(command(b"MULTI", []));
-            step.add_command(command(b"HDEL", [key, field]));
-            step.add_command(command(b"PUBLISH", [channel, message.as_bytes()]));
-            step.add_command(command(b"EXEC", []));
-            let answers = live.call_all(&step, deadline).await?;
+            let step = live.call_all(4, deadline, |out| {
+                put(out, [&b"MULTI"[..]]);
+                put(out, [b"HDEL", key.as_ref(), field]);
+                put(out, [b"PUBLISH", channel.as_ref(), message.as_bytes()]);
+                put(out, [&b"EXEC"[..]]);
+            });
+            let answers = step.await?;
             removed(&answers)
         }
     };
@@ -77,8 +82,18 @@ async fn create(
         let Some(saved) = form.hash_of(field).filter(|_| millis > 0) else {
             return Ok([0, 0]);
         };
-        let restore = command(b"RESTORE", [key, millis.to_string().as_bytes(), &saved]);
-        match live.call(&restore, deadline).await {
+        let restore = live.call(deadline, |out| {
+            put(
+                out,
+                [
+                    b"RESTORE",
+                    key.as_ref(),
+                    millis.to_string().as_bytes(),
+                    &saved,
+                ],
+            );
+        });
+        match restore.await {
             Ok(_) => return Ok([1, 0]),
             Err(HostError::Rejected { code, .. }) if code == "BUSYKEY" => return Ok([0, 0]),
             Err(HostError::Rejected { message, .. })
@@ -140,14 +155,4 @@ fn number(answer: &Value) -> Result<i64, HostError> {
 
 fn unexpected() -> HostError {
     HostError::OutcomeUnknown("the answer is of an unexpected kind".into())
-}
-
-fn command<const N: usize>(name: &[u8], arguments: [&[u8]; N]) -> Cmd {
-    let size = name.len() + arguments.iter().map(|it| it.len()).sum::<usize>();
-    let mut command = Cmd::with_capacity(1 + N, size);
-    command.arg(name);
-    for argument in arguments {
-        command.arg(argument);
-    }
-    command
 }

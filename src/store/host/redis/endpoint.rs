@@ -1,6 +1,6 @@
 //! One server: its address, and how connections to it are opened.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 use deadpool_redis::{
     Manager, Pool, Runtime,
@@ -13,9 +13,12 @@ use deadpool_redis::{
     },
 };
 
-use futures::future::join_all;
+use tokio::time::timeout;
 
-use super::{ConfigError, RedisConfig, reply, url};
+use super::{
+    ConfigError, RedisConfig, TlsCertificates as Certificates, dial::dial, reply, resp, url,
+    wire::Wire,
+};
 use crate::host::{
     Metrics, Script,
     metrics::{Open, Purpose},
@@ -40,6 +43,7 @@ pub(super) const COMMANDS_QUEUED_MAX: usize = 256;
 #[derive(Clone)]
 pub(super) struct Endpoint {
     client: Client,
+    certificates: Arc<Certificates>,
     connect_timeout: Duration,
     client_name: Arc<str>,
     scripts: &'static [&'static Script],
@@ -99,6 +103,7 @@ impl Endpoint {
         };
         Ok(Self {
             client,
+            certificates: Arc::new(config.tls.clone()),
             connect_timeout: config.connect_timeout,
             client_name: config.client_name.as_str().into(),
             scripts: config.scripts,
@@ -143,27 +148,46 @@ impl Endpoint {
         let mut name = cmd("CLIENT");
         name.arg("SETNAME").arg(self.client_name.as_ref());
         let named = connection.send_packed_command(&name);
-        if tokio::time::timeout(self.connect_timeout, named)
-            .await
-            .is_err()
-        {
-            return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+        if timeout(self.connect_timeout, named).await.is_err() {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
         }
         Ok(connection)
     }
 
+    /// Opens a connection for calls. `lost` is called when it is lost.
+    pub(super) async fn open_wire(
+        &self,
+        lost: impl FnOnce() + Send + 'static,
+    ) -> Result<Wire, RedisError> {
+        let timed_out = |_elapsed| io::Error::from(io::ErrorKind::TimedOut);
+        let dialed = dial(self.client.get_connection_info(), &self.certificates);
+        let stream = timeout(self.connect_timeout, dialed)
+            .await
+            .unwrap_or_else(|elapsed| Err(timed_out(elapsed).into()))
+            .map_err(|error| reply::hinted(error, self.has_tls()))?;
+        let wire = Wire::open(stream, lost);
+        let named = wire.send(1, None, |out| {
+            let name = self.client_name.as_bytes();
+            resp::put(out, [&b"CLIENT"[..], b"SETNAME", name]);
+        });
+        let _ = timeout(self.connect_timeout, named)
+            .await
+            .map_err(timed_out)?;
+        Ok(wire)
+    }
+
     /// Has the server load the scripts. One that does not allow it gets them with their first
     /// calls.
-    pub(super) async fn load_scripts(&self, connection: &MultiplexedConnection) {
-        let loads = self.scripts.iter().map(|script| {
-            let mut connection = connection.clone();
-            async move {
-                let mut load = cmd("SCRIPT");
-                load.arg("LOAD").arg(script.source());
-                connection.send_packed_command(&load).await
+    pub(super) async fn load_scripts(&self, wire: &Wire) {
+        if self.scripts.is_empty() {
+            return;
+        }
+        let loads = wire.send(self.scripts.len(), None, |out| {
+            for script in self.scripts {
+                resp::put(out, [&b"SCRIPT"[..], b"LOAD", script.source().as_bytes()]);
             }
         });
-        let loaded = tokio::time::timeout(self.connect_timeout, join_all(loads)).await;
+        let loaded = timeout(self.connect_timeout, loads).await;
         tracing::debug!(
             scripts = self.scripts.len(),
             in_time = loaded.is_ok(),

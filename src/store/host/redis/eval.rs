@@ -1,9 +1,12 @@
 //! One evaluation on one connection.
 
-use deadpool_redis::redis::Cmd;
 use tokio::time::Instant;
 
-use super::{link::Live, reply};
+use super::{
+    link::Live,
+    reply,
+    resp::{begin, put_word},
+};
 use crate::host::{Call, HostError, Value};
 
 /// Runs a script by its hash, or by its text if the server does not have it, which also loads it.
@@ -13,12 +16,11 @@ pub(super) async fn evaluate(
     call: &Call,
     deadline: Instant,
 ) -> Result<Value, HostError> {
-    let by_hash = command("EVALSHA", call.script.sha1(), call);
-    match live.call(&by_hash, deadline).await {
+    match live.call(deadline, |out| by_hash(out, call)).await {
         Err(error) if reply::is_unknown_script(&error) => {
-            let by_text = by_text(call);
             // Boxed, as it is rare: every evaluation would carry its state otherwise.
-            reply::value(Box::pin(live.call(&by_text, deadline)).await?)
+            let answer = Box::pin(live.call(deadline, |out| by_text(out, call)));
+            reply::value(answer.await?)
         }
         answer => reply::value(answer?),
     }
@@ -30,28 +32,30 @@ pub(super) async fn evaluate_asking(
     call: &Call,
     deadline: Instant,
 ) -> Result<Value, HostError> {
-    let by_hash = command("EVALSHA", call.script.sha1(), call);
-    match live.call_asking(&by_hash, deadline).await {
+    match live.call_asking(deadline, |out| by_hash(out, call)).await {
         Err(error) if reply::is_unknown_script(&error) => {
-            let by_text = by_text(call);
-            reply::value(live.call_asking(&by_text, deadline).await?)
+            let answer = live.call_asking(deadline, |out| by_text(out, call));
+            reply::value(answer.await?)
         }
         answer => reply::value(answer?),
     }
 }
 
-fn by_text(call: &Call) -> Cmd {
-    tracing::debug!(script = call.script.name, "loading");
-    command("EVAL", call.script.source(), call)
+fn by_hash(out: &mut Vec<u8>, call: &Call) {
+    put_call(out, "EVALSHA", call.script.sha1(), call);
 }
 
-fn command(name: &str, script: &str, call: &Call) -> Cmd {
-    let count = 3 + call.keys.len() + call.args.len();
-    let size = name.len() + script.len() + call.keys.size() + call.args.size();
-    let mut command = Cmd::with_capacity(count, size);
-    command.arg(name).arg(script).arg(call.keys.len());
+fn by_text(out: &mut Vec<u8>, call: &Call) {
+    tracing::debug!(script = call.script.name, "loading");
+    put_call(out, "EVAL", call.script.source(), call);
+}
+
+fn put_call(out: &mut Vec<u8>, command: &str, script: &str, call: &Call) {
+    begin(out, 3 + call.keys.len() + call.args.len());
+    put_word(out, command.as_bytes());
+    put_word(out, script.as_bytes());
+    put_word(out, itoa::Buffer::new().format(call.keys.len()).as_bytes());
     for word in call.keys.iter().chain(&call.args) {
-        command.arg(word);
+        put_word(out, word);
     }
-    command
 }

@@ -5,7 +5,7 @@ use deadpool_redis::redis::parse_redis_value;
 use super::{
     ConfigError, RedisConfig,
     endpoint::Endpoint,
-    reply, target,
+    reply, resp, target,
     url::{ClusterUrl, Kind, SentinelUrl, kind},
 };
 use crate::host::{HostError, Value};
@@ -16,7 +16,13 @@ pub fn reply(bytes: &[u8]) -> Option<Result<Value, HostError>> {
         let _ = reply::info_field(text, "redis_version");
         let _ = target::refuse_old(text);
     }
-    parse_redis_value(bytes).ok().map(reply::value)
+    let value = parse_redis_value(bytes).ok();
+    if let Ok(Some((read, end))) = resp::answer(bytes) {
+        // As text, because a number may be none.
+        let expected = parse_redis_value(&bytes[..end]);
+        assert_eq!(format!("{:?}", Ok::<_, ()>(read)), format!("{expected:?}"));
+    }
+    value.map(reply::value)
 }
 
 /// The address of a store, in each of its grammars. Why it is refused repeats nothing of it.

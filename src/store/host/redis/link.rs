@@ -11,7 +11,6 @@
 //!   a new one.
 
 use std::{
-    pin::pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -19,15 +18,11 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{
-    Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value,
-    aio::{MultiplexedConnection, SendError},
-    cmd,
-};
+use deadpool_redis::redis::{PushInfo, Value, aio::SendError};
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, error::Elapsed, sleep, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -35,9 +30,11 @@ use super::{
     brief::{Brief, CLOSED_AT_ONCE, RECONNECT_INTERVAL},
     endpoint::Endpoint,
     reply,
+    resp::put,
     saved::Dialect,
     stall::Stall,
-    target::Target,
+    target::{QUESTIONS, Target},
+    wire::{Failure, Wire},
 };
 use crate::host::{HostError, metrics::Purpose};
 
@@ -75,7 +72,7 @@ enum State {
 /// A connection while it lives.
 #[derive(Debug)]
 pub(super) struct Live {
-    connection: MultiplexedConnection,
+    wire: Wire,
     /// Which process it leads to; none if the server does not allow to ask.
     run_id: Option<Arc<str>>,
     /// How the server takes a saved hash.
@@ -242,24 +239,24 @@ async fn keep(target: Target, states: watch::Sender<State>) {
 async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
     let endpoint = target.endpoint()?;
     let loss = Arc::new(Loss::default());
-    let pushes = {
-        let loss = loss.clone();
-        move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                loss.declare();
-            }
-            Ok::<(), SendError>(())
-        }
-    };
-    let connection = endpoint
-        .connect(pushes)
+    let declared = loss.clone();
+    let wire = endpoint
+        .open_wire(move || declared.declare())
         .await
         .map_err(|error| reply::connect_failure(&error))?;
-    let run_id = target.check(&endpoint, &connection).await?;
+    let asked = async {
+        let asked = wire.send(QUESTIONS.len(), None, |out| {
+            for question in QUESTIONS {
+                put(out, question.iter().map(|word| word.as_bytes()));
+            }
+        });
+        asked.await.map_err(|failure| failure.to_string())
+    };
+    let run_id = target.check(&endpoint, asked).await?;
     target.confirm(&endpoint).await?;
-    endpoint.load_scripts(&connection).await;
+    endpoint.load_scripts(&wire).await;
     let live = Live {
-        connection,
+        wire,
         run_id,
         dialect: Dialect::default(),
         loss,
@@ -276,46 +273,41 @@ impl Live {
         self.run_id.clone()
     }
 
-    /// Sends a command and waits for its answer. An error says whether it may have been executed.
-    pub(super) async fn call(&self, command: &Cmd, deadline: Instant) -> Result<Value, HostError> {
-        self.admit()?;
-        let mut connection = self.connection.clone();
-        // Pinned, as in the other calls, so that the state of each is not kept and moved twice.
-        let sent = pin!(connection.send_packed_command(command));
-        self.outcome(timeout_at(deadline, sent).await)
+    /// Sends the command that `write` writes, and waits for its answer. An error says whether it
+    /// may have been executed.
+    pub(super) async fn call(
+        &self,
+        deadline: Instant,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Value, HostError> {
+        let mut answers = self.call_all(1, deadline, write).await?;
+        self.answer(answers.pop())
     }
 
     /// Sends several commands in one write, and returns the answer of each, which may be an error.
     pub(super) async fn call_all(
         &self,
-        commands: &Pipeline,
+        commands: usize,
         deadline: Instant,
+        write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Vec<Value>, HostError> {
         self.admit()?;
-        let mut connection = self.connection.clone();
-        let sent = pin!(connection.send_packed_commands(commands, 0, commands.len()));
-        let answered = timeout_at(deadline, sent).await;
-        match self.outcome(answered.map(|it| it.map(Value::Array)))? {
-            Value::Array(answers) => Ok(answers),
-            other => Ok(vec![other]),
-        }
+        let sent = self.wire.send(commands, Some(deadline), write);
+        sent.await.map_err(|failure| self.failed(&failure))
     }
 
     /// The same after `ASKING`, with nothing in between: so a node takes a command for a slot that
     /// is about to become its own.
     pub(super) async fn call_asking(
         &self,
-        command: &Cmd,
         deadline: Instant,
+        write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Value, HostError> {
-        self.admit()?;
-        let mut both = Pipeline::with_capacity(2);
-        both.add_command(cmd("ASKING")).add_command(command.clone());
-        let mut connection = self.connection.clone();
-        let sent = pin!(connection.send_packed_commands(&both, 1, 1));
-        let answered = timeout_at(deadline, sent).await;
-        let first = |answers: Vec<_>| answers.into_iter().next().unwrap_or(Value::Nil);
-        self.outcome(answered.map(|it| it.map(first)))
+        let both = self.call_all(2, deadline, |out| {
+            put(out, [&b"ASKING"[..]]);
+            write(out);
+        });
+        self.answer(both.await?.pop())
     }
 
     /// Whether one more command may be sent.
@@ -331,26 +323,31 @@ impl Live {
         Ok(())
     }
 
-    /// What a call came to that was answered so, or not in time.
-    fn outcome(&self, answered: Result<RedisResult<Value>, Elapsed>) -> Result<Value, HostError> {
-        match answered {
-            Ok(Ok(Value::ServerError(error))) => {
+    /// What a server's answer comes to.
+    fn answer(&self, answer: Option<Value>) -> Result<Value, HostError> {
+        match answer {
+            Some(Value::ServerError(error)) => {
                 if reply::is_demoted(&error) {
                     self.loss.noticed.notify_one();
                 }
                 Err(reply::refusal(&error))
             }
-            Ok(Ok(answer)) => Ok(answer),
-            // From here on there is no way to know how far the command came. What the server
-            // refuses is an answer, so an error is the connection's.
-            Ok(Err(error)) => {
-                self.loss.declare();
-                Err(HostError::OutcomeUnknown(error.to_string()))
-            }
-            Err(_) => {
-                self.stall.begins();
-                Err(HostError::OutcomeUnknown("no answer in time".into()))
-            }
+            answer => Ok(answer.unwrap_or(Value::Nil)),
+        }
+    }
+
+    /// What a call comes to that was not answered.
+    fn failed(&self, failure: &Failure) -> HostError {
+        match failure {
+            Failure::Closed | Failure::Lost(_) => self.loss.declare(),
+            Failure::NoRoom | Failure::Silent => self.stall.begins(),
+        }
+        let why = failure.to_string();
+        if failure.was_sent() {
+            // From here on there is no way to know how far the commands came.
+            HostError::OutcomeUnknown(why)
+        } else {
+            HostError::Unavailable(why)
         }
     }
 
@@ -366,14 +363,13 @@ impl Live {
                 }
             }
         };
-        let ping = cmd("PING");
         let probes = async {
             loop {
                 self.stall.begun().await;
                 // The answer comes after those to all earlier calls.
-                let mut connection = self.connection.clone();
+                let ping = self.wire.send(1, None, |out| put(out, [&b"PING"[..]]));
                 tokio::select! {
-                    answer = connection.send_packed_command(&ping) => match answer {
+                    answer = ping => match answer {
                         Ok(_) => self.stall.ends(),
                         Err(_) => self.loss.declare(),
                     },

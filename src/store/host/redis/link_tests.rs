@@ -15,10 +15,8 @@ const LONG: Duration = Duration::from_secs(10);
 const NO_ANSWER: &str = "what is no answer\r\n";
 
 async fn live(server: u16) -> Live {
-    let no_pushes = |_: PushInfo| Ok::<(), SendError>(());
-    let connection = fake::endpoint(server).connect(no_pushes).await;
     Live {
-        connection: connection.unwrap(),
+        wire: fake::endpoint(server).open_wire(|| {}).await.unwrap(),
         run_id: None,
         dialect: Dialect::default(),
         loss: Arc::default(),
@@ -29,13 +27,12 @@ async fn live(server: u16) -> Live {
 /// What becomes of a call of each kind.
 async fn called(live: &Live) -> [Result<(), HostError>; 3] {
     let deadline = Instant::now() + LONG;
-    let ping = cmd("PING");
-    let mut several = Pipeline::new();
-    several.add_command(ping.clone()).add_command(ping.clone());
+    let ping = |out: &mut Vec<u8>| put(out, [&b"PING"[..]]);
+    let twice = |out: &mut Vec<u8>| (0..2).for_each(|_| ping(out));
     [
-        live.call(&ping, deadline).await.map(drop),
-        live.call_all(&several, deadline).await.map(drop),
-        live.call_asking(&ping, deadline).await.map(drop),
+        live.call(deadline, ping).await.map(drop),
+        live.call_all(2, deadline, twice).await.map(drop),
+        live.call_asking(deadline, ping).await.map(drop),
     ]
 }
 

@@ -1,9 +1,9 @@
 //! Scripts on Redis.
 //!
 //! A [`link`] is one shared connection that repairs itself; [`eval`] sends a script over it, and
-//! [`commands`] what needs no script; [`subscriber`] keeps the subscriptions of one server on a
-//! connection of its own; an [`acknowledger`] waits for the replicas of one server. What a topology
-//! adds is which link a call takes.
+//! [`commands`] what needs no script, both over its [`wire`]; [`subscriber`] keeps the
+//! subscriptions of one server on a connection of its own; an [`acknowledger`] waits for the
+//! replicas of one server. What a topology adds is which link a call takes.
 
 mod acknowledger;
 mod address;
@@ -11,6 +11,7 @@ mod brief;
 mod cluster;
 mod commands;
 mod config;
+mod dial;
 mod endpoint;
 mod eval;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod link;
 mod links;
 mod orders;
 mod reply;
+mod resp;
 mod rights;
 mod round;
 mod saved;
@@ -34,6 +36,7 @@ mod subscriber;
 mod subscriptions;
 mod target;
 mod url;
+mod wire;
 
 pub use config::{ConfigError, RedisConfig, TlsCertificates};
 

@@ -58,13 +58,11 @@ impl Form {
         if field.is_empty() || field.len() > FIELD_BYTES_MAX {
             return None;
         }
-        let mut saved = Vec::with_capacity(field.len() + 32);
+        let mut saved = Vec::with_capacity(field.len() + 40);
         match self {
             Self::ListPack => {
-                let pack = list_pack(field)?;
                 saved.push(16);
-                push_length(&mut saved, pack.len());
-                saved.extend(pack);
+                push_list_pack(&mut saved, field)?;
                 saved.extend([10, 0]);
             }
             Self::Texts => {
@@ -91,35 +89,32 @@ fn push_length(saved: &mut Vec<u8>, length: usize) {
     }
 }
 
-/// The field and `1`: bytes and number of entries, entries, and an end. An entry is its length and
-/// content, and behind it how long both are.
-fn list_pack(field: &[u8]) -> Option<Vec<u8>> {
-    let mut entry = Vec::with_capacity(field.len() + 16);
+/// The field and `1`, behind the length of all: bytes and number of entries, entries, and an end.
+/// An entry is its length and content, and behind it how long both are.
+fn push_list_pack(saved: &mut Vec<u8>, field: &[u8]) -> Option<()> {
     let [.., high, low] = field.len().to_be_bytes();
-    if field.len() < 64 {
-        entry.push(0x80 | low);
+    let head: &[u8] = if field.len() < 64 {
+        &[0x80 | low]
     } else {
-        entry.extend([0xE0 | high, low]);
-    }
-    entry.extend(field);
-    let length = entry.len();
-    if length < 128 {
-        entry.push(u8::try_from(length).ok()?);
+        &[0xE0 | high, low]
+    };
+    let entry = head.len() + field.len();
+    let [long, short] = [entry >> 7, entry & 127].map(u8::try_from);
+    let behind: &[u8] = if entry < 128 {
+        &[short.ok()?]
     } else {
-        let (high, low) = (
-            u8::try_from(length >> 7).ok()?,
-            u8::try_from(length & 127).ok()?,
-        );
-        entry.extend([high, 0x80 | low]);
+        &[long.ok()?, 0x80 | short.ok()?]
+    };
+    // The number 1 in one byte, and that, and the end.
+    let rest = [1, 1, 0xFF];
+    let total = 6 + entry + behind.len() + rest.len();
+    push_length(saved, total);
+    saved.extend(u32::try_from(total).ok()?.to_le_bytes());
+    saved.extend([2, 0]);
+    for part in [head, field, behind, &rest] {
+        saved.extend(part);
     }
-    // The number 1 in one byte, and that.
-    entry.extend([1, 1]);
-    let total = u32::try_from(entry.len() + 7).ok()?;
-    let mut pack = total.to_le_bytes().to_vec();
-    pack.extend([2, 0]);
-    pack.extend(entry);
-    pack.push(0xFF);
-    Some(pack)
+    Some(())
 }
 
 #[cfg(test)]

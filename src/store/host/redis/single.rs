@@ -91,11 +91,11 @@ impl ScriptHost for Single {
         self.links.run_commands()
     }
 
-    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
         let deadline = Instant::now() + self.call_timeout;
         let link = self.links.of_key(Some(commands.key()));
         let live = link.live(deadline).await?;
-        commands::run(&live, &commands, deadline).await
+        commands::run(&live, commands, deadline).await
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

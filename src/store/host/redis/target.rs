@@ -2,19 +2,19 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{Value, aio::MultiplexedConnection, from_redis_value, pipe};
+use deadpool_redis::redis::{Value, from_redis_value};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout},
 };
 
-use super::{
-    endpoint::Endpoint,
-    reply::{self, info_field},
-};
+use super::{endpoint::Endpoint, reply::info_field};
 
 /// The oldest Redis that has all that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
+
+/// What a server is asked about itself, as the words of two commands.
+pub(super) const QUESTIONS: [&[&str]; 2] = [&["INFO", "server"], &["ROLE"]];
 
 /// Sentinels that answer do so in a moment. After this callers get an error: none of them does.
 const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
@@ -97,21 +97,16 @@ impl Target {
         }
     }
 
-    /// Looks at the server at the other end: it must be new enough and take writes. Its process'
-    /// id, if it may be asked for.
+    /// Looks at what the server at the other end answers to [`QUESTIONS`]: it must be new enough
+    /// and take writes. Its process' id, if it may be asked for.
     pub(super) async fn check(
         &self,
         endpoint: &Endpoint,
-        connection: &MultiplexedConnection,
+        asked: impl Future<Output = Result<Vec<Value>, String>>,
     ) -> Result<Option<Arc<str>>, String> {
-        let mut commands = pipe();
-        commands.cmd("INFO").arg("server").cmd("ROLE");
-        let mut connection = connection.clone();
-        let asked = connection.send_packed_commands(&commands, 0, 2);
         let answers = timeout(endpoint.connect_timeout(), asked)
             .await
-            .map_err(|_elapsed| "the server does not report its role".to_owned())?
-            .map_err(|error| reply::connect_failure(&error))?;
+            .map_err(|_elapsed| "the server does not report its role".to_owned())??;
         let mut run_id = None;
         for (which, answer) in answers.into_iter().enumerate() {
             match answer {

@@ -142,7 +142,7 @@ impl HostScripts {
         commands: Commands,
     ) -> Result<Numbers, HostError> {
         let begun = Instant::now();
-        let answer = self.host.run(commands).instrument(span_of(of)).await;
+        let answer = self.host.run(&commands).instrument(span_of(of)).await;
         self.metrics.called(of, begun, &answer);
         answer
     }

@@ -44,10 +44,10 @@ impl HostScripts {
     /// The step of the counter for an attempt that [`HostScripts::take_free`] may make.
     pub(super) fn free_step(&self, hold: Hold<'_>, attempt: &Attempt<'_>) -> Option<Step> {
         let is_plain = attempt.request_id.is_none() && attempt.known_holds == Some(0);
-        if !is_plain || !self.may_run(hold) || self.counters.was_refused(hold.name) {
+        if !is_plain || !self.may_run(hold) {
             return None;
         }
-        self.counters.next(hold.name)
+        self.counters.next_if_free(hold.name)
     }
 
     /// Takes a free lock. None if a script has to find out: nothing is held then.

@@ -63,6 +63,13 @@ impl SeenCounters {
         seen.step_from(seen.counter, age)
     }
 
+    /// The same, unless the last attempt that did without a script was refused: the next one may be
+    /// too, and then a script costs less, which also says how long the lock is held.
+    pub(crate) fn next_if_free(&self, name: &str) -> Option<Step> {
+        let (seen, age) = self.seen(name).filter(|(seen, _age)| !seen.was_refused)?;
+        seen.step_from(seen.counter, age)
+    }
+
     /// The step from this counter.
     pub(crate) fn next_after(&self, name: &str, counter: u64) -> Option<Step> {
         let (seen, age) = self.seen(name)?;
@@ -98,12 +105,6 @@ impl SeenCounters {
         if let Some(seen) = place.lock().as_mut().filter(|seen| seen.name == hash) {
             seen.was_refused = true;
         }
-    }
-
-    /// Whether the next attempt may be refused too, so that a script costs less: it also says how
-    /// long the lock is held.
-    pub(crate) fn was_refused(&self, name: &str) -> bool {
-        self.seen(name).is_some_and(|(seen, _age)| seen.was_refused)
     }
 
     /// The counter is not what it was.
