@@ -120,8 +120,8 @@ pub fn writer(field: &Bytes) -> Option<Bytes> {
 /// id, where no owner can put one. None if the owner is not in a session.
 pub fn grant_field(owner: &str, grant: u64) -> Option<String> {
     let (session, label) = owner.split_once(':')?;
-    let number = itoa::Buffer::new().format(grant).to_owned();
-    Some([session, GRANT_MARK, &number, ":", label].concat())
+    let mut number = itoa::Buffer::new();
+    Some([session, GRANT_MARK, number.format(grant), ":", label].concat())
 }
 
 /// The owner that a field belongs to: the field without the number of a grant.
