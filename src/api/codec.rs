@@ -1,15 +1,17 @@
-//! How messages become bytes: as tonic does by itself, but with buffers as large as our messages
-//! are, and with fewer steps. Its own buffers are 8 kB for each call, and a call that waits keeps
-//! one of them.
+//! How messages become bytes and bytes messages: as tonic does by itself, but with buffers as large
+//! as our messages are, and with fewer steps. Its own buffers are 8 kB for each call, and a call
+//! that waits keeps one of them.
 
 use std::{any::TypeId, marker::PhantomData};
 
-use prost::{Message, bytes::BufMut as _};
+use prost::{
+    Message,
+    bytes::{Buf as _, BufMut as _},
+};
 use tonic::{
     Status,
-    codec::{BufferSettings, Codec, EncodeBuf, Encoder},
+    codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
-use tonic_prost::{ProstCodec, ProstDecoder};
 
 use crate::pb;
 
@@ -32,6 +34,11 @@ pub struct SizedCodec<T, U>(PhantomData<(T, U)>);
 #[derive(Debug)]
 pub struct SizedEncoder<T>(PhantomData<T>);
 
+/// Decodes a message from one piece. Prost reads it byte by byte, and of a buffer that is filled
+/// meanwhile each of them is a call.
+#[derive(Debug)]
+pub struct SizedDecoder<U>(PhantomData<U>);
+
 // === impl SizedCodec ===
 
 impl<T, U> Default for SizedCodec<T, U> {
@@ -48,14 +55,14 @@ where
     type Encode = T;
     type Decode = U;
     type Encoder = SizedEncoder<T>;
-    type Decoder = ProstDecoder<U>;
+    type Decoder = SizedDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
         SizedEncoder(PhantomData)
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        ProstCodec::<T, U>::raw_decoder(buffers::<U>())
+        SizedDecoder(PhantomData)
     }
 }
 
@@ -82,6 +89,31 @@ impl<T: Message + 'static> Encoder for SizedEncoder<T> {
 
     fn buffer_settings(&self) -> BufferSettings {
         buffers::<T>()
+    }
+}
+
+// === impl SizedDecoder ===
+
+impl<U: Message + Default + 'static> Decoder for SizedDecoder<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        let (whole, piece) = (buffer.remaining(), buffer.chunk());
+        let message = if piece.len() == whole {
+            let message = U::decode(piece);
+            buffer.advance(whole);
+            message
+        } else {
+            U::decode(buffer)
+        };
+        message
+            .map(Some)
+            .map_err(|error| Status::internal(error.to_string()))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers::<U>()
     }
 }
 

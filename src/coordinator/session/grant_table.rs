@@ -23,17 +23,16 @@ impl Session {
     /// room for one more grant. Losses that the client has not read yet take room too, so that they
     /// cannot pile up.
     pub(crate) fn holds(&self, key: &GrantKey) -> Result<(u32, Option<u64>), Error> {
-        let known = self.holds_all(std::slice::from_ref(key))?;
-        Ok(known.into_iter().next().unwrap_or_default())
+        let state = self.state.lock();
+        let known = state.holds(key);
+        self.room(&state, usize::from(known.1.is_none()))?;
+        Ok(known)
     }
 
     /// The same for several grants; an error if there is no room for all new ones.
     pub(crate) fn holds_all(&self, keys: &[GrantKey]) -> Result<Vec<(u32, Option<u64>)>, Error> {
         let state = self.state.lock();
-        let held = keys.iter().map(|key| state.grants.get(key)?.grant.lock());
-        let known: Vec<_> = held
-            .map(|grant| grant.map_or((0, None), |it| (it.hold_count, Some(it.serial))))
-            .collect();
+        let known: Vec<_> = keys.iter().map(|key| state.holds(key)).collect();
         let new = known.iter().filter(|(_, serial)| serial.is_none()).count();
         self.room(&state, new)?;
         Ok(known)
@@ -401,6 +400,12 @@ impl State {
             GrantKey::of_holding(grant) == *key && serial.is_none_or(|it| it == grant.serial())
         };
         self.lost.iter().any(|(grant, _)| is_it(grant))
+    }
+
+    /// The hold count and the serial of a grant; no serial if it is not held.
+    fn holds(&self, key: &GrantKey) -> (u32, Option<u64>) {
+        let held = self.grants.get(key).and_then(|held| held.grant.lock());
+        held.map_or((0, None), |it| (it.hold_count, Some(it.serial)))
     }
 
     fn is_new(&self, grant: &Grant) -> bool {

@@ -187,7 +187,8 @@ async fn a_connection_that_ends_fails_its_calls_and_says_so() {
                 drop(far);
             }
         };
-        let (first, second, ()) = tokio::join!(ping(&wire), pings(&wire, 2), server);
+        let calls = async { tokio::join!(ping(&wire), pings(&wire, 2), server) };
+        let (first, second, ()) = timeout(LONG, calls).await.unwrap();
         for failed in [first, second] {
             assert!(matches!(failed, Err(Failure::Lost(_))), "{failed:?}");
         }
