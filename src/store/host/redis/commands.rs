@@ -27,11 +27,8 @@ pub(super) async fn run(
             field,
         } => {
             let both = live.call_all(2, deadline, |out| {
-                put(
-                    out,
-                    [b"INCRBY", counter.as_ref(), by.to_string().as_bytes()],
-                );
-                put(out, [b"HEXISTS", key.as_ref(), field]);
+                put(out, [b"INCRBY", counter, by.to_string().as_bytes()]);
+                put(out, [b"HEXISTS", key, field]);
             });
             let answers = both.await?;
             added(&answers)
@@ -43,10 +40,10 @@ pub(super) async fn run(
             message,
         } => {
             let step = live.call_all(4, deadline, |out| {
-                put(out, [&b"MULTI"[..]]);
-                put(out, [b"HDEL", key.as_ref(), field]);
-                put(out, [b"PUBLISH", channel.as_ref(), message.as_bytes()]);
-                put(out, [&b"EXEC"[..]]);
+                put(out, [b"MULTI"]);
+                put(out, [b"HDEL", key, field]);
+                put(out, [b"PUBLISH", channel, message.as_bytes()]);
+                put(out, [b"EXEC"]);
             });
             let answers = step.await?;
             removed(&answers)
@@ -85,12 +82,7 @@ async fn create(
         let restore = live.call(deadline, |out| {
             put(
                 out,
-                [
-                    b"RESTORE",
-                    key.as_ref(),
-                    millis.to_string().as_bytes(),
-                    &saved,
-                ],
+                [b"RESTORE", key, millis.to_string().as_bytes(), &saved],
             );
         });
         match restore.await {

@@ -167,8 +167,7 @@ impl Endpoint {
             .map_err(|error| reply::hinted(error, self.has_tls()))?;
         let wire = Wire::open(stream, lost);
         let named = wire.send(1, None, |out| {
-            let name = self.client_name.as_bytes();
-            resp::put(out, [&b"CLIENT"[..], b"SETNAME", name]);
+            resp::put(out, [b"CLIENT", b"SETNAME", self.client_name.as_bytes()]);
         });
         let _ = timeout(self.connect_timeout, named)
             .await
@@ -184,7 +183,7 @@ impl Endpoint {
         }
         let loads = wire.send(self.scripts.len(), None, |out| {
             for script in self.scripts {
-                resp::put(out, [&b"SCRIPT"[..], b"LOAD", script.source().as_bytes()]);
+                resp::put(out, [b"SCRIPT", b"LOAD", script.source().as_bytes()]);
             }
         });
         let loaded = timeout(self.connect_timeout, loads).await;

@@ -19,6 +19,7 @@ use std::{
 };
 
 use deadpool_redis::redis::{PushInfo, Value, aio::SendError};
+use futures::TryFutureExt as _;
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::{
     sync::{Notify, watch},
@@ -33,7 +34,7 @@ use super::{
     resp::put,
     saved::Dialect,
     stall::Stall,
-    target::{QUESTIONS, Target},
+    target::{self, Target},
     wire::{Failure, Wire},
 };
 use crate::host::{HostError, metrics::Purpose};
@@ -244,14 +245,11 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         .open_wire(move || declared.declare())
         .await
         .map_err(|error| reply::connect_failure(&error))?;
-    let asked = async {
-        let asked = wire.send(QUESTIONS.len(), None, |out| {
-            for question in QUESTIONS {
-                put(out, question.iter().map(|word| word.as_bytes()));
-            }
-        });
-        asked.await.map_err(|failure| failure.to_string())
-    };
+    let questions = target::questions();
+    let asked = wire.send(questions.len(), None, |out| {
+        out.extend(questions.get_packed_pipeline());
+    });
+    let asked = asked.map_err(|failure| failure.to_string());
     let run_id = target.check(&endpoint, asked).await?;
     target.confirm(&endpoint).await?;
     endpoint.load_scripts(&wire).await;
@@ -304,7 +302,7 @@ impl Live {
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Value, HostError> {
         let both = self.call_all(2, deadline, |out| {
-            put(out, [&b"ASKING"[..]]);
+            put(out, [b"ASKING"]);
             write(out);
         });
         self.answer(both.await?.pop())
@@ -367,7 +365,7 @@ impl Live {
             loop {
                 self.stall.begun().await;
                 // The answer comes after those to all earlier calls.
-                let ping = self.wire.send(1, None, |out| put(out, [&b"PING"[..]]));
+                let ping = self.wire.send(1, None, |out| put(out, [b"PING"]));
                 tokio::select! {
                     answer = ping => match answer {
                         Ok(_) => self.stall.ends(),

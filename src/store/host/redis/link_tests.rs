@@ -27,7 +27,7 @@ async fn live(server: u16) -> Live {
 /// What becomes of a call of each kind.
 async fn called(live: &Live) -> [Result<(), HostError>; 3] {
     let deadline = Instant::now() + LONG;
-    let ping = |out: &mut Vec<u8>| put(out, [&b"PING"[..]]);
+    let ping = |out: &mut Vec<u8>| put(out, [b"PING"]);
     let twice = |out: &mut Vec<u8>| (0..2).for_each(|_| ping(out));
     [
         live.call(deadline, ping).await.map(drop),

@@ -31,12 +31,8 @@ struct Reader<'a> {
 }
 
 /// Writes a command behind what there is.
-pub(super) fn put<'a>(
-    out: &mut Vec<u8>,
-    words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
-) {
-    let words = words.into_iter();
-    begin(out, words.len());
+pub(super) fn put<const N: usize>(out: &mut Vec<u8>, words: [&[u8]; N]) {
+    begin(out, N);
     for word in words {
         put_word(out, word);
     }

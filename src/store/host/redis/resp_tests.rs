@@ -87,7 +87,7 @@ fn what_is_no_answer_of_redis_is_an_error() {
 #[test]
 fn a_command_is_an_array_of_texts() {
     let mut out = Vec::new();
-    put(&mut out, [&b"SET"[..], b"", b"\r\n\xff"]);
+    put(&mut out, [b"SET", b"", b"\r\n\xff"]);
     assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$3\r\n\r\n\xff\r\n");
     for length in [9, 10, 19, 99, 100, 1234] {
         let word = "x".repeat(length);

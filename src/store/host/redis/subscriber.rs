@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use deadpool_redis::redis::{Cmd, Pipeline, PushInfo, PushKind, Value, aio::MultiplexedConnection};
-use futures::{StreamExt as _, future::join_all};
+use deadpool_redis::redis::{PushInfo, PushKind, Value, aio::MultiplexedConnection};
+use futures::{StreamExt as _, TryFutureExt as _, future::join_all};
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -21,7 +21,7 @@ use super::{
     orders::{Answered, BothKinds, Kind, Orders, Sent, ping, send},
     reply,
     subscriptions::{Confirm, Order},
-    target::{QUESTIONS, Target},
+    target::{self, Target},
 };
 use crate::host::{HostError, Wake, WakeSender, metrics::Purpose};
 
@@ -367,19 +367,10 @@ async fn connect(
     let endpoint = target.endpoint()?;
     let connection = endpoint.connect(pushes).await;
     let connection = connection.map_err(|error| reply::connect_failure(&error))?;
-    let asked = async {
-        let mut questions = Pipeline::new();
-        for words in QUESTIONS {
-            questions.add_command(
-                words
-                    .iter()
-                    .fold(Cmd::new(), |mut question, word| question.arg(word).take()),
-            );
-        }
-        let mut connection = connection.clone();
-        let asked = connection.send_packed_commands(&questions, 0, QUESTIONS.len());
-        asked.await.map_err(|error| reply::connect_failure(&error))
-    };
+    let (mut asking, questions) = (connection.clone(), target::questions());
+    let asked = asking
+        .send_packed_commands(&questions, 0, questions.len())
+        .map_err(|error| reply::connect_failure(&error));
     target.check(&endpoint, asked).await?;
     Ok((endpoint, connection))
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{Value, from_redis_value};
+use deadpool_redis::redis::{Pipeline, Value, from_redis_value, pipe};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout},
@@ -12,9 +12,6 @@ use super::{endpoint::Endpoint, reply::info_field};
 
 /// The oldest Redis that has all that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
-
-/// What a server is asked about itself, as the words of two commands.
-pub(super) const QUESTIONS: [&[&str]; 2] = [&["INFO", "server"], &["ROLE"]];
 
 /// Sentinels that answer do so in a moment. After this callers get an error: none of them does.
 const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
@@ -97,7 +94,7 @@ impl Target {
         }
     }
 
-    /// Looks at what the server at the other end answers to [`QUESTIONS`]: it must be new enough
+    /// Looks at what the server at the other end answers to [`questions`]: it must be new enough
     /// and take writes. Its process' id, if it may be asked for.
     pub(super) async fn check(
         &self,
@@ -184,6 +181,13 @@ impl Target {
             }
         }
     }
+}
+
+/// What a server is asked about itself.
+pub(super) fn questions() -> Pipeline {
+    let mut questions = pipe();
+    questions.cmd("INFO").arg("server").cmd("ROLE");
+    questions
 }
 
 /// An error if the server is older than the scripts need. Forks of Redis say with which version of
