@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         let (kind, line) = self.line()?;
         match kind {
             b':' => Ok(Value::Int(number(line)?)),
-            b'_' => Ok(Value::Nil),
+            b'_' if line.is_empty() => Ok(Value::Nil),
             b'+' if line == b"OK" => Ok(Value::Okay),
             b'+' => match std::str::from_utf8(line) {
                 Ok(text) => Ok(Value::SimpleString(text.to_owned())),

@@ -44,11 +44,13 @@ proptest! {
         bytes in sent(),
         rest in prop::collection::vec(any::<u8>(), 0..20),
     ) {
-        let expected = parse_redis_value(&bytes).ok();
-        prop_assume!(expected.is_some());
+        // A push without a kind is none.
+        let Ok(expected) = parse_redis_value(&bytes) else {
+            return Ok(());
+        };
         let whole = [bytes.as_slice(), &rest].concat();
         let read = answer(&whole).unwrap();
-        prop_assert_eq!(read, expected.map(|it| (it, bytes.len())));
+        prop_assert_eq!(read, Some((expected, bytes.len())));
         for end in 0..bytes.len() {
             prop_assert_eq!(answer(&bytes[..end]).unwrap(), None);
         }
