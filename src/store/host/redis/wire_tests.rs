@@ -94,7 +94,9 @@ async fn each_call_ends_at_its_own_deadline() {
             (seconds, begun.elapsed().as_secs())
         }
     };
-    let ended = join_all([3, 1, 2, 5].map(call)).await;
+    let ended = timeout(LONG, join_all([3, 1, 2, 5].map(call)))
+        .await
+        .unwrap();
     assert_eq!(ended, [(3, 3), (1, 1), (2, 2), (5, 5)]);
 }
 
@@ -118,7 +120,8 @@ async fn callers_wait_for_room_while_the_server_reads_nothing() {
         assert!(read.ends_with(PING));
         far.write_all(b":1\r\n:2\r\n:3\r\n").await.unwrap();
     };
-    let answers = tokio::join!(first, second, third, server);
+    let answers = async { tokio::join!(first, second, third, server) };
+    let answers = timeout(2 * LONG, answers).await.unwrap();
     assert_eq!(
         answers,
         (Ok(numbers([1])), Ok(numbers([2])), Ok(numbers([3])), ())
