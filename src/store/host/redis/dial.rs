@@ -83,10 +83,10 @@ async fn greet(info: &ConnectionInfo, stream: &mut Box<dyn Stream>) -> RedisResu
     tokio::select! {
         // It ends when the last answer was read, and nothing comes unasked.
         greeted = greeting => greeted.map(drop),
-        copied = copy_bidirectional(&mut far, stream) => match copied {
-            Ok(_) => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
-            Err(error) => Err(error.into()),
-        },
+        copied = copy_bidirectional(&mut far, stream) => {
+            let closed = || io::ErrorKind::ConnectionReset.into();
+            Err(copied.err().unwrap_or_else(closed).into())
+        }
     }
 }
 
@@ -98,7 +98,10 @@ fn tls_config(certificates: &TlsCertificates) -> RedisResult<ClientConfig> {
             roots.add(certificate).map_err(io::Error::other)?;
         }
     } else {
-        let system = rustls_native_certs::load_native_certs();
+        let mut system = rustls_native_certs::load_native_certs();
+        if let Some(error) = system.errors.pop() {
+            return Err(io::Error::other(error).into());
+        }
         roots.add_parsable_certificates(system.certs);
     }
     let config = ClientConfig::builder().with_root_certificates(roots);
