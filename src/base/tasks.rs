@@ -5,6 +5,7 @@ use std::{
     future::Future,
     mem,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -19,7 +20,10 @@ use tracing::{Instrument as _, Span};
 
 /// The tasks of one coordinator, and the request to stop them.
 #[derive(Clone, Debug)]
-pub struct Tasks {
+pub struct Tasks(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     /// Kept so that values dropped outside of the runtime can still spawn their cleanup.
     runtime: Handle,
     stop: CancellationToken,
@@ -54,11 +58,11 @@ impl Tasks {
     /// No tasks yet, on the current runtime.
     pub fn new() -> Self {
         let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
-        Self {
+        Self(Arc::new(Shared {
             runtime: Handle::current(),
             stop,
             tracker,
-        }
+        }))
     }
 
     /// Spawns a task that [`Tasks::finished`] waits for.
@@ -68,7 +72,7 @@ impl Tasks {
         F::Output: Send + 'static,
     {
         let task = task.instrument(tracing::debug_span!("task", name));
-        self.runtime.spawn(self.tracker.track_future(task))
+        self.0.runtime.spawn(self.0.tracker.track_future(task))
     }
 
     /// Work that needs no task while the caller polls it. [`Tasks::finished`] waits for it too.
@@ -82,24 +86,24 @@ impl Tasks {
             tasks: self.clone(),
             span: Span::none(),
             work: Some(work),
-            _tracked: self.tracker.token(),
+            _tracked: self.0.tracker.token(),
         }
     }
 
     /// Cancelled when the tasks should stop.
     pub fn stop(&self) -> &CancellationToken {
-        &self.stop
+        &self.0.stop
     }
 
     /// Asks all tasks to stop; returns at once.
     pub fn request_stop(&self) {
-        self.stop.cancel();
+        self.0.stop.cancel();
     }
 
     /// Waits until all tasks have ended; false if some have not within the grace time.
     pub async fn finished(&self, grace: Duration) -> bool {
-        self.tracker.close();
-        tokio::time::timeout(grace, self.tracker.wait())
+        self.0.tracker.close();
+        tokio::time::timeout(grace, self.0.tracker.wait())
             .await
             .is_ok()
     }

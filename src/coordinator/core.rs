@@ -1,6 +1,8 @@
 //! The state that the parts of a coordinator share.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
+
+use either::Either;
 
 use lockkeeper_access::{Account, Counted, Quota};
 use lockkeeper_base::tasks::Tasks;
@@ -84,7 +86,10 @@ pub(crate) struct Core {
 impl Core {
     /// The scripts, for changes that the configured number of replicas must acknowledge, and no
     /// fewer than `at_least`.
-    pub(crate) fn replicated(&self, at_least: u32) -> (Cow<'_, Scripts>, ReplicationStatus) {
+    pub(crate) fn replicated(
+        &self,
+        at_least: u32,
+    ) -> (Either<&Scripts, Box<Scripts>>, ReplicationStatus) {
         self.scripts.replicated(self.replicas(at_least))
     }
 

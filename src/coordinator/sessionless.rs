@@ -100,8 +100,11 @@ impl Sessionless {
 
     /// Forgets the grants whose leases are over.
     pub(crate) fn forget_ended(&self) {
-        let now = Instant::now();
         let mut entries = self.0.lock();
+        if entries.ends.is_empty() {
+            return;
+        }
+        let now = Instant::now();
         while entries.ends.first().is_some_and(|(end, _)| *end <= now) {
             if let Some((_, key)) = entries.ends.pop_first() {
                 entries.held.remove(&key);

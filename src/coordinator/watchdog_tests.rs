@@ -20,14 +20,14 @@ const START: i64 = 1_700_000_000_000_000;
 fn holder(coordinator: &Coordinator) -> (Arc<Session>, GrantKey, Opened) {
     let opened = open(coordinator);
     let session = Arc::clone(&opened.stream.session);
-    let grant = Grant {
+    let mut grant = Grant {
         watched: true,
         ..testing::grant("a", &in_session(&opened, ""), 1, SECOND * 30)
     };
     let key = GrantKey::of(&grant);
     let deadlines = &coordinator.core.deadlines;
     let now = Instant::now();
-    session.register(deadlines, grant, None, now).unwrap();
+    session.register(deadlines, &mut grant, None, now).unwrap();
     (session, key, opened)
 }
 

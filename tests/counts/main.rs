@@ -30,7 +30,7 @@ const MARGIN: f64 = 0.05;
 /// Allocations of a pair of a try and a release, one after the other: client, wire, coordinator and
 /// the client of Redis, which share a thread here.
 const PAIR_BY_RPC: u32 = 159;
-const PAIR_BY_FRAMES: u32 = 36;
+const PAIR_BY_FRAMES: u32 = 35;
 
 /// Grants that the watchdog renews, and how many at least with each script.
 const RENEWED: u32 = 2000;

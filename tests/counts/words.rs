@@ -12,6 +12,7 @@ use lockkeeper_store::{
     script::{Acquired, Attempt, Config, HandOver, Hold, Mode, Refusal, Renewal, Scripts, keys},
 };
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 const LEASE: Duration = Duration::from_secs(30);
 const OWNER: &str = "6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1:0";
@@ -207,9 +208,9 @@ impl ScriptHost for Counting {
     }
 
     /// What it says to Redis is counted there.
-    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands<'_>, begun: Instant) -> Result<Numbers, HostError> {
         self.said.lock().push((commands.name(), 0, 0));
-        self.to.run(commands).await
+        self.to.run(commands, begun).await
     }
 
     async fn subscribe(&self, _: &str) -> Result<(), HostError> {

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use lockkeeper_store::host::{
     Acks, Call, Commands, HostError, Numbers, Replication, ScriptHost, Value,
 };
+use tokio::time::Instant;
 
 use super::link::{FaultyHost, Work};
 
@@ -26,12 +27,12 @@ impl ScriptHost for FaultyHost {
         true
     }
 
-    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands<'_>, _begun: Instant) -> Result<Numbers, HostError> {
         let spot = self.0.spot_of(commands);
         tokio::select! {
             biased;
             () = self.0.0.cut.cancelled() => pending().await,
-            answer = self.0.call(spot, |to| Work::Commands(commands.clone(), to)) => answer,
+            answer = self.0.call(spot, |to| Work::Commands(commands.clone().into_owned(), to)) => answer,
         }
     }
 

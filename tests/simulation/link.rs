@@ -86,7 +86,7 @@ struct Item {
 #[derive(Debug)]
 pub(super) enum Work {
     Script(Call, AnswerTo<Value>),
-    Commands(Commands, AnswerTo<Numbers>),
+    Commands(Commands<'static>, AnswerTo<Numbers>),
 }
 
 pub(super) type AnswerTo<T> = oneshot::Sender<Result<T, HostError>>;
@@ -236,7 +236,7 @@ impl Link {
     }
 
     /// Carries out commands that are no script.
-    async fn run(&self, commands: &Commands, owed: &mut Owed) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands<'_>, owed: &mut Owed) -> Result<Numbers, HostError> {
         let Shared { ledger, host, .. } = &*self.0;
         let instead = match self.0.mutant {
             Mutant::Native(hole) => hole.run(ledger.store(), owed, commands).await,
@@ -244,9 +244,10 @@ impl Link {
         };
         let answer = match instead {
             Some(answer) => answer,
-            None => host.run(commands).await,
+            None => host.run(commands, Instant::now()).await,
         };
-        ledger.look(std::slice::from_ref(commands.key()), commands.name());
+        let key = Bytes::copy_from_slice(commands.key());
+        ledger.look(&[key], commands.name());
         answer
     }
 
@@ -293,7 +294,7 @@ impl Link {
     }
 
     /// The same of commands.
-    pub(super) fn spot_of(&self, commands: &Commands) -> String {
+    pub(super) fn spot_of(&self, commands: &Commands<'_>) -> String {
         let lock = String::from_utf8_lossy(commands.key());
         let owner = self.0.ledger.owner(commands.field());
         format!("{} {lock} {owner:?}", commands.name())

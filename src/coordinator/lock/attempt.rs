@@ -297,7 +297,7 @@ fn deliver(
     // The owner's next attempt would count a hold that is about to be given back.
     let mut owner_lock = Some(owner_lock);
     if let Some(session) = session {
-        let grant = delivery.grant.clone();
+        let grant = &mut delivery.grant;
         let registered = session.register(&core.deadlines, grant, serial, sent_at);
         // Not before the grant counts by itself, or others could take its place in the quota.
         drop(reserved);
@@ -305,7 +305,7 @@ fn deliver(
             undo.registered = registered.is_ok();
             undo.owner_lock = owner_lock.take_if(|_| registered.is_err());
         }
-        (delivery.grant, delivery.lost) = registered?;
+        delivery.lost = registered?;
         if repeated {
             delivery.lost.set_repeated();
         }

@@ -73,11 +73,17 @@ pub(crate) fn holds_without(
 
 impl Delivery {
     /// Takes the grant for the caller; an error if its session lost it on the way.
-    pub fn take(self) -> Result<Grant, Error> {
+    pub fn take(mut self) -> Result<Grant, Error> {
+        self.deliver().cloned()
+    }
+
+    /// The same, without a copy of it.
+    pub fn deliver(&mut self) -> Result<&Grant, Error> {
         if self.lost.is_set() {
             return Err(Error::NotOwner(Ownership::Expired));
         }
-        Ok(self.taken())
+        self.undo = None;
+        Ok(&self.grant)
     }
 
     /// Takes the grant for the caller, who hears of a loss as of that of any grant.

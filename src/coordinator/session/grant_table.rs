@@ -41,19 +41,20 @@ impl Session {
     /// Registers a grant before the caller is notified. `watched` grants are renewed with the
     /// session's lease from now on; others run out. `adds_to` is the serial of the grant it adds a
     /// hold to. If that one was lost meanwhile, this is no grant; nor is it if others have taken
-    /// the room for it. On an error the grant must be undone.
+    /// the room for it. On an error the grant must be undone; otherwise it says what the session
+    /// knows of it besides.
     pub(crate) fn register(
         self: &Arc<Self>,
         deadlines: &Deadlines,
-        grant: Grant,
+        grant: &mut Grant,
         adds_to: Option<u64>,
         sent_at: Instant,
-    ) -> Result<(Grant, Lost), Error> {
+    ) -> Result<Lost, Error> {
         let mut state = self.state.lock();
-        state.admit(&grant, adds_to)?;
+        state.admit(grant, adds_to)?;
         // Which of them are new is looked up only if it matters.
         self.room(&state, 1)
-            .or_else(|_full| self.room(&state, usize::from(state.is_new(&grant))))?;
+            .or_else(|_full| self.room(&state, usize::from(state.is_new(grant))))?;
         Ok(self.take_in(&mut state, deadlines, grant, sent_at))
     }
 
@@ -62,7 +63,7 @@ impl Session {
     pub(crate) fn register_found(
         self: &Arc<Self>,
         deadlines: &Deadlines,
-        grant: Grant,
+        mut grant: Grant,
         sent_at: Instant,
     ) -> Result<Option<Grant>, Error> {
         let mut state = self.state.lock();
@@ -70,7 +71,8 @@ impl Session {
         if state.has_lost(&GrantKey::of(&grant), Some(grant.serial)) {
             return Ok(None);
         }
-        Ok(Some(self.take_in(&mut state, deadlines, grant, sent_at).0))
+        self.take_in(&mut state, deadlines, &mut grant, sent_at);
+        Ok(Some(grant))
     }
 
     /// Registers several grants, each with the serial it adds to, or none of them.
@@ -89,7 +91,10 @@ impl Session {
             .or_else(|_full| self.room(&state, new().count()))?;
         let grants = grants.into_iter();
         Ok(grants
-            .map(|(grant, _)| self.take_in(&mut state, deadlines, grant, sent_at))
+            .map(|(mut grant, _)| {
+                let lost = self.take_in(&mut state, deadlines, &mut grant, sent_at);
+                (grant, lost)
+            })
             .collect())
     }
 
@@ -97,10 +102,10 @@ impl Session {
         self: &Arc<Self>,
         state: &mut State,
         deadlines: &Deadlines,
-        mut grant: Grant,
+        grant: &mut Grant,
         sent_at: Instant,
-    ) -> (Grant, Lost) {
-        let key = GrantKey::of(&grant);
+    ) -> Lost {
+        let key = GrantKey::of(grant);
         let before = state.forget(deadlines, &key);
         if let Some(before) = before.as_ref().and_then(|held| held.grant.lock()) {
             // A fair lock that its owner takes again as an exclusive one still has a queue, and the
@@ -111,13 +116,13 @@ impl Session {
             if before.serial == grant.serial {
                 // A call that names only the owner has found the grant by its field.
                 grant.field.clone_from(&before.field);
-                grant.note = grant.note.or_else(|| before.note.clone());
+                grant.note = grant.note.take().or_else(|| before.note.clone());
             }
         }
         let holding = Holding::Lock(grant.clone());
         let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at, before);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
-        (grant, lost)
+        lost
     }
 
     /// Enters a holding in place of the one that its key had before.

@@ -63,7 +63,7 @@ fn holder(coordinator: &Coordinator, account: &Account) -> (Opened, Owner) {
     let owner = Owner::in_session(session.id.clone(), "", &limits()).unwrap();
     let (deadlines, now) = (&coordinator.core.deadlines, Instant::now());
     session
-        .register(deadlines, grant(&owner), None, now)
+        .register(deadlines, &mut grant(&owner), None, now)
         .unwrap();
     (opened, owner)
 }

@@ -343,8 +343,8 @@ pub(super) fn not_granted(ended: &NotGranted) -> pb::NotGranted {
 }
 
 /// A grant; it counts as delivered from here on.
-pub(super) fn granted(delivery: Delivery) -> Result<pb::Grant, Error> {
-    delivery.take().map(|taken| grant(&taken))
+pub(super) fn granted(mut delivery: Delivery) -> Result<pb::Grant, Error> {
+    delivery.deliver().map(grant)
 }
 
 /// The answer to `TryAcquire`. A grant counts as delivered from here on.

@@ -26,7 +26,7 @@ pub use crate::words;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 /// A place where scripts run, seen through one client of it. Dropping the last handle ends the
 /// client's connections and tasks.
@@ -55,9 +55,9 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Runs commands without a script, bounded in time as [`ScriptHost::eval`] is. After
-    /// [`HostError::Rejected`] none of them has changed anything.
-    async fn run(&self, _commands: &Commands) -> Result<Numbers, HostError> {
+    /// Runs commands without a script, bounded in time from `begun` as [`ScriptHost::eval`] is.
+    /// After [`HostError::Rejected`] none of them has changed anything.
+    async fn run(&self, _commands: &Commands<'_>, _begun: Instant) -> Result<Numbers, HostError> {
         Err(HostError::Rejected {
             code: "UNSUPPORTED".to_owned(),
             message: "this host runs scripts only".to_owned(),

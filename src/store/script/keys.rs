@@ -339,10 +339,15 @@ impl<'a> Key<'a> {
     }
 
     /// The key as bytes of their own.
-    pub fn to_bytes(&self) -> Bytes {
+    pub(crate) fn to_vec(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.0.iter().map(|part| part.len()).sum());
         self.write_to(&mut bytes);
-        bytes.into()
+        bytes
+    }
+
+    /// The same, to be shared.
+    pub fn to_bytes(&self) -> Bytes {
+        self.to_vec().into()
     }
 }
 

@@ -124,9 +124,9 @@ impl ScriptHost for Forgetful {
         true
     }
 
-    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands<'_>, begun: Instant) -> Result<Numbers, HostError> {
         let creates = matches!(commands, Commands::Create { .. });
-        let answer = self.host.run(commands).await;
+        let answer = self.host.run(commands, begun).await;
         if creates && self.forgets.load(Ordering::Relaxed) {
             for key in self.what {
                 self.store.command(&["DEL".as_bytes(), key.as_bytes()])?;

@@ -61,7 +61,7 @@ impl NativeHole {
         self,
         store: &EmbeddedStore,
         owed: &mut Owed,
-        commands: &Commands,
+        commands: &Commands<'_>,
     ) -> Option<Result<Numbers, HostError>> {
         if let Commands::Create { .. } = commands
             && let Some(error) = self.error()
@@ -97,8 +97,8 @@ impl NativeHole {
         self,
         store: &EmbeddedStore,
         owed: &mut Owed,
-        key: &Bytes,
-        field: &Bytes,
+        key: &[u8],
+        field: &[u8],
         ttl: Duration,
     ) -> Option<Numbers> {
         match self {
@@ -107,7 +107,7 @@ impl NativeHole {
                 Some([make(store, key, field, ttl), 0])
             }
             Self::CountsFirst => {
-                owed.insert(field.clone(), ttl);
+                owed.insert(Bytes::copy_from_slice(field), ttl);
                 Some([1, 0])
             }
             _ => None,
@@ -119,8 +119,8 @@ impl NativeHole {
         store: &EmbeddedStore,
         owed: &mut Owed,
         add: [Bytes; 3],
-        key: &Bytes,
-        field: &Bytes,
+        key: &[u8],
+        field: &[u8],
     ) -> Option<Numbers> {
         let [_, counter, by] = &add;
         let add_now = |store: &EmbeddedStore| number(store, &add.each_ref().map(AsRef::as_ref));
@@ -151,13 +151,13 @@ impl NativeHole {
         }
     }
 
-    fn remove(self, store: &EmbeddedStore, key: &Bytes, field: &Bytes) -> Option<Numbers> {
+    fn remove(self, store: &EmbeddedStore, key: &[u8], field: &[u8]) -> Option<Numbers> {
         match self {
             Self::RemovesAnyGrant => {
                 let removed = number(store, &[b"HDEL", key, field]);
                 number(store, &[b"PUBLISH", &channel(key), b"0"]);
                 // And again, as a release that comes late.
-                let (store, key, owner) = (store.clone(), key.clone(), owner_of(field));
+                let (store, key, owner) = (store.clone(), key.to_vec(), owner_of(field));
                 spawn_detached("late", async move {
                     sleep(LATER).await;
                     remove_all_of(&store, &key, &owner);

@@ -49,7 +49,7 @@ async fn a_grant_that_others_have_taken_the_room_of_is_not_registered() {
     let full = Error::LimitReached(Limit::GrantsPerSession);
     let now = Instant::now();
     let of = |name: &str| table.grant(name, Mode::Exclusive, 1);
-    let one = |name: &str| session.register(&table.deadlines, of(name), None, now);
+    let one = |name: &str| session.register(&table.deadlines, &mut of(name), None, now);
     let all = |names: [&str; 2]| {
         let grants = names.map(|name| (of(name), None)).into();
         session.register_all(&table.deadlines, grants, now)
@@ -69,16 +69,15 @@ async fn a_hold_is_not_added_to_a_grant_that_was_lost_meanwhile() {
     let (table, _stream) = Table::live();
     let key = table.hold("a");
     let add = |serial, adds_to| {
-        let grant = Grant {
+        let mut grant = Grant {
             hold_count: 2,
             ..table.grant("a", Mode::Exclusive, serial)
         };
-        let now = Instant::now();
-        table
-            .session
-            .register(&table.deadlines, grant, adds_to, now)
+        let (session, now) = (&table.session, Instant::now());
+        session.register(&table.deadlines, &mut grant, adds_to, now)
     };
-    assert_eq!(add(1, Some(1)).unwrap().0.hold_count, 2);
+    add(1, Some(1)).unwrap();
+    assert_eq!(table.session.grant(&key).unwrap().hold_count, 2);
     table
         .session
         .lose(&table.deadlines, &key, LostReason::Expired);

@@ -121,10 +121,10 @@ impl Table {
     }
 
     /// Registers a grant that was asked for just now.
-    fn take(&self, grant: Grant) -> (Grant, Lost) {
-        let now = Instant::now();
-        let taken = self.session.register(&self.deadlines, grant, None, now);
-        taken.unwrap()
+    fn take(&self, mut grant: Grant) -> (Grant, Lost) {
+        let (session, now) = (&self.session, Instant::now());
+        let lost = session.register(&self.deadlines, &mut grant, None, now);
+        (grant, lost.unwrap())
     }
 
     /// Registers a watched, exclusive grant.

@@ -90,9 +90,11 @@ async fn a_session_that_its_client_ends_gives_its_grants_back_once() {
     assert_eq!(table.told(), Some((What::Released, "a".to_owned(), 0)));
     assert_eq!((table.deadlines.len(), table.counted()), (0, 0));
     assert!(table.session.end(&table.deadlines).is_none());
-    let again = table.grant("a", Mode::Exclusive, 2);
+    let mut again = table.grant("a", Mode::Exclusive, 2);
     let now = Instant::now();
-    let refused = table.session.register(&table.deadlines, again, None, now);
+    let refused = table
+        .session
+        .register(&table.deadlines, &mut again, None, now);
     assert_eq!(refused.unwrap_err(), Error::SessionNotFound);
 }
 

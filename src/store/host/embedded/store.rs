@@ -11,6 +11,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::{clock::Clock, commands, engine::Engine, pubsub::ClientId, vm::Vm};
 use crate::host::{
@@ -145,7 +146,7 @@ impl ScriptHost for Client {
         true
     }
 
-    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
+    async fn run(&self, commands: &Commands<'_>, _begun: Instant) -> Result<Numbers, HostError> {
         self.store
             .with_engine(|engine| commands::run_together(engine, commands))
     }

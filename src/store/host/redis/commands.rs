@@ -2,20 +2,27 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use deadpool_redis::redis::{ServerError, Value};
 use tokio::time::Instant;
 
-use super::{link::Live, reply, resp::put};
+use super::{link::Live, reply, resp::put_behind};
 use crate::host::{Commands, HostError, Numbers};
 
 /// What a server answers to a hash that another version has saved.
 const OTHER_FORM: [&str; 2] = ["DUMP payload version", "Bad data format"];
 
+// The first words of the commands, as they are written.
+const RESTORE: &[u8] = b"*4\r\n$7\r\nRESTORE\r\n";
+const INCRBY: &[u8] = b"*3\r\n$6\r\nINCRBY\r\n";
+const HEXISTS: &[u8] = b"*3\r\n$7\r\nHEXISTS\r\n";
+const MULTI_HDEL: &[u8] = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$4\r\nHDEL\r\n";
+const PUBLISH: &[u8] = b"*3\r\n$7\r\nPUBLISH\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
 /// Runs commands. A server that does not allow one of them is asked no more on this connection.
 pub(super) async fn run(
     live: &Live,
-    commands: &Commands,
+    commands: &Commands<'_>,
     deadline: Instant,
 ) -> Result<Numbers, HostError> {
     let answer = match commands {
@@ -27,8 +34,9 @@ pub(super) async fn run(
             field,
         } => {
             let both = live.call_all(2, deadline, |out| {
-                put(out, [b"INCRBY", counter, by.to_string().as_bytes()]);
-                put(out, [b"HEXISTS", key, field]);
+                let mut digits = itoa::Buffer::new();
+                put_behind(out, INCRBY, [counter, digits.format(*by).as_bytes()]);
+                put_behind(out, HEXISTS, [key, field]);
             });
             let answers = both.await?;
             added(&answers)
@@ -40,10 +48,9 @@ pub(super) async fn run(
             message,
         } => {
             let step = live.call_all(4, deadline, |out| {
-                put(out, [b"MULTI"]);
-                put(out, [b"HDEL", key, field]);
-                put(out, [b"PUBLISH", channel, message.as_bytes()]);
-                put(out, [b"EXEC"]);
+                put_behind(out, MULTI_HDEL, [key, field]);
+                put_behind(out, PUBLISH, [channel, message.as_bytes()]);
+                put_behind(out, EXEC, []);
             });
             let answers = step.await?;
             removed(&answers)
@@ -67,8 +74,8 @@ pub(super) async fn run(
 
 async fn create(
     live: &Live,
-    key: &Bytes,
-    field: &Bytes,
+    key: &[u8],
+    field: &[u8],
     ttl: Duration,
     deadline: Instant,
 ) -> Result<Numbers, HostError> {
@@ -80,10 +87,9 @@ async fn create(
             return Ok([0, 0]);
         };
         let restore = live.call(deadline, |out| {
-            put(
-                out,
-                [b"RESTORE", key, millis.to_string().as_bytes(), &saved],
-            );
+            let mut digits = itoa::Buffer::new();
+            let millis = digits.format(millis).as_bytes();
+            put_behind(out, RESTORE, [key, millis, &saved]);
         });
         match restore.await {
             Ok(_) => return Ok([1, 0]),
@@ -147,4 +153,38 @@ fn number(answer: &Value) -> Result<i64, HostError> {
 
 fn unexpected() -> HostError {
     HostError::OutcomeUnknown("the answer is of an unexpected kind".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::resp::put, *};
+
+    #[test]
+    fn commands_are_written_as_all_others_are() {
+        fn check<const N: usize, const M: usize>(
+            first: &[u8],
+            behind: [&[u8]; N],
+            all: [&[u8]; M],
+        ) {
+            let [mut written, mut expected] = [Vec::new(), Vec::new()];
+            put_behind(&mut written, first, behind);
+            put(&mut expected, all);
+            assert_eq!(
+                written.escape_ascii().to_string(),
+                expected.escape_ascii().to_string()
+            );
+        }
+        check(RESTORE, [b"a", b"1", b"b"], [b"RESTORE", b"a", b"1", b"b"]);
+        check(INCRBY, [b"a", b"1"], [b"INCRBY", b"a", b"1"]);
+        check(HEXISTS, [b"a", b"b"], [b"HEXISTS", b"a", b"b"]);
+        check(PUBLISH, [b"a", b"b"], [b"PUBLISH", b"a", b"b"]);
+        check(EXEC, [], [b"EXEC"]);
+        let multi = b"*1\r\n$5\r\nMULTI\r\n";
+        assert!(MULTI_HDEL.starts_with(multi));
+        check(
+            &MULTI_HDEL[multi.len()..],
+            [b"a", b"b"],
+            [b"HDEL", b"a", b"b"],
+        );
+    }
 }

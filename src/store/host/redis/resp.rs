@@ -38,6 +38,14 @@ pub(super) fn put<const N: usize>(out: &mut Vec<u8>, words: [&[u8]; N]) {
     }
 }
 
+/// The same, of a command whose first words are always the same, as they are written.
+pub(super) fn put_behind<const N: usize>(out: &mut Vec<u8>, first: &[u8], words: [&[u8]; N]) {
+    out.extend_from_slice(first);
+    for word in words {
+        put_word(out, word);
+    }
+}
+
 /// Writes the beginning of a command that has this many words.
 pub(super) fn begin(out: &mut Vec<u8>, words: usize) {
     put_length(out, b'*', words);

@@ -91,8 +91,8 @@ impl ScriptHost for Single {
         self.links.run_commands()
     }
 
-    async fn run(&self, commands: &Commands) -> Result<Numbers, HostError> {
-        let deadline = Instant::now() + self.call_timeout;
+    async fn run(&self, commands: &Commands<'_>, begun: Instant) -> Result<Numbers, HostError> {
+        let deadline = begun + self.call_timeout;
         let link = self.links.of_key(Some(commands.key()));
         let live = link.live(deadline).await?;
         commands::run(&live, commands, deadline).await

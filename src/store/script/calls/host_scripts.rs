@@ -139,10 +139,11 @@ impl HostScripts {
     pub(super) async fn run(
         &self,
         of: &'static Script,
-        commands: Commands,
+        commands: &Commands<'_>,
     ) -> Result<Numbers, HostError> {
         let begun = Instant::now();
-        let answer = self.host.run(&commands).instrument(span_of(of)).await;
+        let running = self.host.run(commands, begun).instrument(span_of(of));
+        let answer = running.await;
         self.metrics.called(of, begun, &answer);
         answer
     }

@@ -141,9 +141,8 @@ impl HostScripts {
         attempt: &Attempt<'_>,
         refused: Refusal,
     ) -> Result<Acquired, CallError> {
-        // Boxed, as it is off by default: every attempt would carry its state otherwise.
         if let Some(step) = self.free_step(hold, attempt)
-            && let Some(acquired) = Box::pin(self.take_free(hold, lease, step)).await?
+            && let Some(acquired) = self.take_free(hold, lease, step).await?
         {
             return Ok(acquired);
         }
@@ -251,7 +250,7 @@ impl HostScripts {
         lease: Duration,
     ) -> Result<Released, CallError> {
         if self.may_run(hold)
-            && let Some(released) = Box::pin(self.give_back_last(hold, lease)).await?
+            && let Some(released) = self.give_back_last(hold, lease).await?
         {
             return Ok(released);
         }

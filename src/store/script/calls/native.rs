@@ -16,7 +16,7 @@
 //! A step only ever adds, so however late it is carried out, tokens grow. A lock that was taken
 //! without a token is given back.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use tokio::time::Instant;
 
@@ -58,11 +58,11 @@ impl HostScripts {
         step: Step,
     ) -> Result<Option<Acquired>, CallError> {
         let create = Commands::Create {
-            key: keys::lock(hold.name).to_bytes(),
-            field: hold.field().to_bytes(),
+            key: lock_key(hold),
+            field: field(hold),
             ttl: lease,
         };
-        match self.run(&catalog::NATIVE_ACQUIRE, create).await {
+        match self.run(&catalog::NATIVE_ACQUIRE, &create).await {
             Ok([1, _]) => {}
             Ok(_) => {
                 self.counters.refused(hold.name);
@@ -85,12 +85,12 @@ impl HostScripts {
     /// The token of a lock that was taken; none if it is not held, or not held any more.
     async fn token_of(&self, hold: Hold<'_>, step: Step) -> Result<Option<u64>, CallError> {
         let add = Commands::AddAndLook {
-            counter: keys::counter(hold.name).to_bytes(),
+            counter: keys::counter(hold.name).to_vec().into(),
             by: step.by,
-            key: keys::lock(hold.name).to_bytes(),
-            field: hold.field().to_bytes(),
+            key: lock_key(hold),
+            field: field(hold),
         };
-        match self.run(&catalog::NATIVE_ACQUIRE, add).await {
+        match self.run(&catalog::NATIVE_ACQUIRE, &add).await {
             Ok([sum, 0]) if unsigned(sum) != step.by => {
                 self.counters.forget(hold.name);
                 return Ok(None);
@@ -100,7 +100,8 @@ impl HostScripts {
                 return Ok(Some(step.to));
             }
             Ok([sum, _]) => {
-                let token = self.token_by_script(hold, step, unsigned(sum)).await?;
+                // Boxed here and below, as it is rare: every acquire would carry its state otherwise.
+                let token = Box::pin(self.token_by_script(hold, step, unsigned(sum))).await?;
                 if token.is_some() {
                     return Ok(token);
                 }
@@ -110,7 +111,7 @@ impl HostScripts {
         }
         // There is no token, and a script will say why.
         self.counters.forget(hold.name);
-        self.remove(&catalog::NATIVE_ACQUIRE, hold).await?;
+        Box::pin(self.remove(&catalog::NATIVE_ACQUIRE, hold)).await?;
         Ok(None)
     }
 
@@ -167,13 +168,23 @@ impl HostScripts {
 
     async fn remove(&self, of: &'static Script, hold: Hold<'_>) -> Result<Numbers, HostError> {
         let remove = Commands::RemoveAndPublish {
-            key: keys::lock(hold.name).to_bytes(),
-            field: hold.field().to_bytes(),
-            channel: keys::channel_key(hold.name).to_bytes(),
+            key: lock_key(hold),
+            field: field(hold),
+            channel: keys::channel_key(hold.name).to_vec().into(),
             message: WAKE_ONE,
         };
-        self.run(of, remove).await
+        self.run(of, &remove).await
     }
+}
+
+/// Of an exclusive lock.
+fn field(hold: Hold<'_>) -> Cow<'_, [u8]> {
+    hold.owner.as_bytes().into()
+}
+
+/// The key of a lock is its name.
+fn lock_key(hold: Hold<'_>) -> Cow<'_, [u8]> {
+    hold.name.as_bytes().into()
 }
 
 /// The lock is taken, so an attempt that goes no further has to be undone.

@@ -1,6 +1,8 @@
 //! The scripts on one store, or on a quorum of several.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
+
+use either::Either;
 
 use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 
@@ -133,11 +135,14 @@ impl Scripts {
     }
 
     /// The same scripts, each of which waits for these replicas after a change, and what those have
-    /// acknowledged.
+    /// acknowledged. Others than these are in a box, because every operation carries them.
     #[must_use]
-    pub fn replicated(&self, replicas: Option<Replicas>) -> (Cow<'_, Self>, ReplicationStatus) {
+    pub fn replicated(
+        &self,
+        replicas: Option<Replicas>,
+    ) -> (Either<&Self, Box<Self>>, ReplicationStatus) {
         if replicas.is_none() {
-            return (Cow::Borrowed(self), ReplicationStatus::default());
+            return (Either::Left(self), ReplicationStatus::default());
         }
         let mut scripts = self.clone();
         let tally = match &mut scripts.store {
@@ -154,7 +159,7 @@ impl Scripts {
                 tally
             }
         };
-        (Cow::Owned(scripts), tally)
+        (Either::Right(Box::new(scripts)), tally)
     }
 
     /// Whether scripts accept numbers without a record of their kind, as an argument.

@@ -12,7 +12,7 @@ use crate::host::{Commands, HostError, Numbers};
 /// Runs them with the outcome that Redis' own commands have.
 pub(in super::super) fn run_together(
     engine: &mut Engine,
-    commands: &Commands,
+    commands: &Commands<'_>,
 ) -> Result<Numbers, HostError> {
     let numbers = match commands {
         Commands::Create { key, field, ttl } => {
