@@ -67,7 +67,11 @@ pub(crate) fn ask<C: Call<Caller = ()>, T: Send + 'static>(
 ) -> DetachOnDrop<T> {
     let span = spans::of(C::NAME, C::subject(&request));
     let asked = Arc::clone(core);
-    let asking = async move { convert(run::<C>(&asked, &request, &mut ()).await) };
-    let work = core.tasks.detach_on_drop(C::NAME, Box::pin(asking));
+    // Made where it stays. `Box::pin` would copy it there, and it has about 2 kB.
+    let room = Box::new_uninit();
+    let asking = Box::write(room, async move {
+        convert(run::<C>(&asked, &request, &mut ()).await)
+    });
+    let work = core.tasks.detach_on_drop(C::NAME, Box::into_pin(asking));
     work.in_span(span)
 }

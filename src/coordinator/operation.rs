@@ -145,19 +145,19 @@ macro_rules! operations {
 
             /// An operation that does not wait, and its answer; see [`Coordinator::release`]. (One
             /// that waits ends like one that nobody wants.)
-            pub fn ask(&self, operation: Operation) -> DetachOnDrop<Answer> {
+            pub fn ask(&self, operation: Operation) -> DetachOnDrop<Box<Answer>> {
                 let core = &self.core;
                 match operation {
                     $(Operation::$Ask(request) => dispatch::ask::<calls::$Ask, _>(
                         core,
                         request,
-                        |ended| ended.map_or_else(Answer::Failed, Answer::$Answered),
+                        |ended| Box::new(ended.map_or_else(Answer::Failed, Answer::$Answered)),
                     ),)*
                     operation => {
                         let (name, asked) = (operation.name(), Arc::clone(core));
                         let asking = async move {
                             let ended = answer(&asked, &operation, &mut Reply::unheard()).await;
-                            ended.unwrap_or_else(Answer::Failed)
+                            Box::new(ended.unwrap_or_else(Answer::Failed))
                         };
                         core.tasks.detach_on_drop(name, Box::pin(asking))
                     }

@@ -3,6 +3,7 @@
 use std::future::pending;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use lockkeeper_store::host::{
     Acks, Call, Commands, HostError, Numbers, Replication, ScriptHost, Value,
 };
@@ -27,13 +28,19 @@ impl ScriptHost for FaultyHost {
         true
     }
 
-    async fn run(&self, commands: &Commands<'_>, _begun: Instant) -> Result<Numbers, HostError> {
-        let spot = self.0.spot_of(commands);
-        tokio::select! {
-            biased;
-            () = self.0.0.cut.cancelled() => pending().await,
-            answer = self.0.call(spot, |to| Work::Commands(commands.clone().into_owned(), to)) => answer,
-        }
+    fn run<'a>(
+        &'a self,
+        commands: &'a Commands<'a>,
+        _begun: Instant,
+    ) -> BoxFuture<'a, Result<Numbers, HostError>> {
+        let (spot, own) = (self.0.spot_of(commands), commands.clone().into_owned());
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.0.0.cut.cancelled() => pending().await,
+                answer = self.0.call(spot, |to| Work::Commands(own, to)) => answer,
+            }
+        })
     }
 
     async fn eval_replicated(

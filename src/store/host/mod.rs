@@ -23,9 +23,10 @@ pub use words::{Word, Words};
 
 pub use crate::words;
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use tokio::{sync::mpsc, time::Instant};
 
 /// A place where scripts run, seen through one client of it. Dropping the last handle ends the
@@ -57,11 +58,16 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
 
     /// Runs commands without a script, bounded in time from `begun` as [`ScriptHost::eval`] is.
     /// After [`HostError::Rejected`] none of them has changed anything.
-    async fn run(&self, _commands: &Commands<'_>, _begun: Instant) -> Result<Numbers, HostError> {
-        Err(HostError::Rejected {
+    fn run<'a>(
+        &'a self,
+        _commands: &'a Commands<'a>,
+        _begun: Instant,
+    ) -> BoxFuture<'a, Result<Numbers, HostError>> {
+        let refused = HostError::Rejected {
             code: "UNSUPPORTED".to_owned(),
             message: "this host runs scripts only".to_owned(),
-        })
+        };
+        Box::pin(ready(Err(refused)))
     }
 
     /// Subscribes this client to a channel; success means that every message published from now on

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use lockkeeper_store::{
     host::{
         Call, Commands, Numbers, Replicas, ScriptHost,
@@ -124,15 +125,21 @@ impl ScriptHost for Forgetful {
         true
     }
 
-    async fn run(&self, commands: &Commands<'_>, begun: Instant) -> Result<Numbers, HostError> {
-        let creates = matches!(commands, Commands::Create { .. });
-        let answer = self.host.run(commands, begun).await;
-        if creates && self.forgets.load(Ordering::Relaxed) {
-            for key in self.what {
-                self.store.command(&["DEL".as_bytes(), key.as_bytes()])?;
+    fn run<'a>(
+        &'a self,
+        commands: &'a Commands<'a>,
+        begun: Instant,
+    ) -> BoxFuture<'a, Result<Numbers, HostError>> {
+        Box::pin(async move {
+            let creates = matches!(commands, Commands::Create { .. });
+            let answer = self.host.run(commands, begun).await;
+            if creates && self.forgets.load(Ordering::Relaxed) {
+                for key in self.what {
+                    self.store.command(&["DEL".as_bytes(), key.as_bytes()])?;
+                }
             }
-        }
-        answer
+            answer
+        })
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

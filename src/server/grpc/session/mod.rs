@@ -352,7 +352,7 @@ impl Reader {
                 self.calls.coordinator.submit(operation, reply);
             }
             Ok(operation) => running.ask(op_id, self.calls.coordinator.ask(operation), slot),
-            Err(error) => running.tell(op_id, Answer::Failed(error), slot),
+            Err(error) => running.tell(op_id, Box::new(Answer::Failed(error)), slot),
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) type Slot = Option<OwnedSemaphorePermit>;
 enum Stage {
     Asked {
         op_id: u64,
-        answer: DetachOnDrop<Answer>,
+        answer: DetachOnDrop<Box<Answer>>,
         slot: Slot,
     },
     /// The queue of answers is full.
@@ -45,7 +45,7 @@ impl Running {
     }
 
     /// Runs an operation and queues its answer.
-    pub(super) fn ask(&mut self, op_id: u64, answer: DetachOnDrop<Answer>, slot: Slot) {
+    pub(super) fn ask(&mut self, op_id: u64, answer: DetachOnDrop<Box<Answer>>, slot: Slot) {
         self.operations.push(Stage::Asked {
             op_id,
             answer,
@@ -64,10 +64,11 @@ impl Running {
     }
 
     /// Queues an answer as soon as there is room.
-    pub(super) fn tell(&mut self, op_id: u64, answer: Answer, slot: Slot) {
+    pub(super) fn tell(&mut self, op_id: u64, answer: Box<Answer>, slot: Slot) {
         // A closed queue drops the answer, which releases a grant in it.
-        let answered = (op_id, Box::new(answer));
-        if let Err(mpsc::error::TrySendError::Full(answered)) = self.answers.try_send(answered) {
+        if let Err(mpsc::error::TrySendError::Full(answered)) =
+            self.answers.try_send((op_id, answer))
+        {
             let answers = self.answers.clone();
             let telling = async move {
                 let _ = answers.send(answered).await;
@@ -81,7 +82,7 @@ impl Running {
 // === impl Stage ===
 
 impl Future for Stage {
-    type Output = Option<(u64, Answer, Slot)>;
+    type Output = Option<(u64, Box<Answer>, Slot)>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {

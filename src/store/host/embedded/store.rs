@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,6 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -146,9 +148,15 @@ impl ScriptHost for Client {
         true
     }
 
-    async fn run(&self, commands: &Commands<'_>, _begun: Instant) -> Result<Numbers, HostError> {
-        self.store
-            .with_engine(|engine| commands::run_together(engine, commands))
+    fn run<'a>(
+        &'a self,
+        commands: &'a Commands<'a>,
+        _begun: Instant,
+    ) -> BoxFuture<'a, Result<Numbers, HostError>> {
+        let ended = self
+            .store
+            .with_engine(|engine| commands::run_together(engine, commands));
+        Box::pin(ready(ended))
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

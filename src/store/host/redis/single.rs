@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -91,11 +92,20 @@ impl ScriptHost for Single {
         self.links.run_commands()
     }
 
-    async fn run(&self, commands: &Commands<'_>, begun: Instant) -> Result<Numbers, HostError> {
-        let deadline = begun + self.call_timeout;
-        let link = self.links.of_key(Some(commands.key()));
-        let live = link.live(deadline).await?;
-        commands::run(&live, commands, deadline).await
+    fn run<'a>(
+        &'a self,
+        commands: &'a Commands<'a>,
+        begun: Instant,
+    ) -> BoxFuture<'a, Result<Numbers, HostError>> {
+        // Made where it stays. `Box::pin` would copy it there.
+        let room = Box::new_uninit();
+        let running = Box::write(room, async move {
+            let deadline = begun + self.call_timeout;
+            let link = self.links.of_key(Some(commands.key()));
+            let live = link.live(deadline).await?;
+            commands::run(&live, commands, deadline).await
+        });
+        Box::into_pin(running)
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

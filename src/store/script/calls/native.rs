@@ -100,7 +100,7 @@ impl HostScripts {
                 return Ok(Some(step.to));
             }
             Ok([sum, _]) => {
-                // Boxed here and below, as it is rare: every acquire would carry its state otherwise.
+                // Boxed here and below: rare, and every acquire would carry its state.
                 let token = Box::pin(self.token_by_script(hold, step, unsigned(sum))).await?;
                 if token.is_some() {
                     return Ok(token);
