@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use either::Either;
-
 use lockkeeper_access::{Account, Counted, Quota};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use either::Either;
-
 use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 
 use super::turns::Turns;
