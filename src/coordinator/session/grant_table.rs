@@ -41,8 +41,8 @@ impl Session {
     /// Registers a grant before the caller is notified. `watched` grants are renewed with the
     /// session's lease from now on; others run out. `adds_to` is the serial of the grant it adds a
     /// hold to. If that one was lost meanwhile, this is no grant; nor is it if others have taken
-    /// the room for it. On an error the grant must be undone; otherwise it says what the session
-    /// knows of it besides.
+    /// the room for it. On success `grant` is as the session has it now; on an error it must be
+    /// undone.
     pub(crate) fn register(
         self: &Arc<Self>,
         deadlines: &Deadlines,

@@ -338,16 +338,20 @@ impl<'a> Key<'a> {
         self
     }
 
-    /// The key as bytes of their own.
-    pub(crate) fn to_vec(self) -> Vec<u8> {
+    /// The key as bytes, which are copied only if it has several parts.
+    pub(crate) fn bytes(self) -> Cow<'a, [u8]> {
+        let [whole, rest @ ..] = self.0;
+        if rest.iter().all(|part| part.is_empty()) {
+            return whole.as_bytes().into();
+        }
         let mut bytes = Vec::with_capacity(self.0.iter().map(|part| part.len()).sum());
         self.write_to(&mut bytes);
-        bytes
+        bytes.into()
     }
 
-    /// The same, to be shared.
+    /// The key as bytes of their own.
     pub fn to_bytes(&self) -> Bytes {
-        self.to_vec().into()
+        self.bytes().into_owned().into()
     }
 }
 

@@ -16,7 +16,7 @@
 //! A step only ever adds, so however late it is carried out, tokens grow. A lock that was taken
 //! without a token is given back.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -58,8 +58,8 @@ impl HostScripts {
         step: Step,
     ) -> Result<Option<Acquired>, CallError> {
         let create = Commands::Create {
-            key: lock_key(hold),
-            field: field(hold),
+            key: keys::lock(hold.name).bytes(),
+            field: hold.field().bytes(),
             ttl: lease,
         };
         match self.run(&catalog::NATIVE_ACQUIRE, &create).await {
@@ -85,10 +85,10 @@ impl HostScripts {
     /// The token of a lock that was taken; none if it is not held, or not held any more.
     async fn token_of(&self, hold: Hold<'_>, step: Step) -> Result<Option<u64>, CallError> {
         let add = Commands::AddAndLook {
-            counter: keys::counter(hold.name).to_vec().into(),
+            counter: keys::counter(hold.name).bytes(),
             by: step.by,
-            key: lock_key(hold),
-            field: field(hold),
+            key: keys::lock(hold.name).bytes(),
+            field: hold.field().bytes(),
         };
         match self.run(&catalog::NATIVE_ACQUIRE, &add).await {
             Ok([sum, 0]) if unsigned(sum) != step.by => {
@@ -168,23 +168,13 @@ impl HostScripts {
 
     async fn remove(&self, of: &'static Script, hold: Hold<'_>) -> Result<Numbers, HostError> {
         let remove = Commands::RemoveAndPublish {
-            key: lock_key(hold),
-            field: field(hold),
-            channel: keys::channel_key(hold.name).to_vec().into(),
+            key: keys::lock(hold.name).bytes(),
+            field: hold.field().bytes(),
+            channel: keys::channel_key(hold.name).bytes(),
             message: WAKE_ONE,
         };
         self.run(of, &remove).await
     }
-}
-
-/// Of an exclusive lock.
-fn field(hold: Hold<'_>) -> Cow<'_, [u8]> {
-    hold.owner.as_bytes().into()
-}
-
-/// The key of a lock is its name.
-fn lock_key(hold: Hold<'_>) -> Cow<'_, [u8]> {
-    hold.name.as_bytes().into()
 }
 
 /// The lock is taken, so an attempt that goes no further has to be undone.
