@@ -10,13 +10,19 @@ use lockkeeper_testkit::redis_server;
 mod service;
 mod words;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use allocation_counter::measure;
+use futures::future::try_join_all;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
 
 use deadpool_redis::redis::Value;
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_store::host::{
+    Commands,
+    redis::{RedisConfig, connect},
+};
 use redis_server::{RedisServer, eventually};
 use service::{Service, Session};
 
@@ -127,6 +133,40 @@ async fn commands_of_redis_without_scripts() {
     counts.retain(|command, _| !["multi", "discard"].contains(&command.as_str()));
     let of_scripts: u32 = counts.values().sum();
     assert!(of_scripts <= 6 * scripts, "{counts:?}");
+}
+
+/// As many as a transaction takes.
+#[tokio::test]
+async fn releases_at_the_same_time_share_a_transaction() {
+    let redis = RedisServer::start().await;
+    let config = RedisConfig {
+        url: redis.url(),
+        ..RedisConfig::default()
+    };
+    let (host, _wakes) = connect(&config).unwrap();
+    host.first_attempt().await;
+    let keys: Vec<_> = (0..64).map(|key| key.to_string()).collect();
+    // Every other lock is held.
+    for key in keys.iter().step_by(2) {
+        redis.command(&["HSET", key, "field", "1"]).await;
+    }
+    let remove = |key| Commands::RemoveAndPublish {
+        key: Cow::Borrowed(key),
+        field: Cow::Borrowed(b"field"),
+        channel: Cow::Borrowed(b"channel"),
+        message: "0",
+    };
+    let releases: Vec<_> = keys.iter().map(|key| remove(key.as_bytes())).collect();
+    let counts = counted(&redis, async {
+        let all = releases.iter().map(|it| host.run(it, Instant::now()));
+        let answers = try_join_all(all).await.unwrap();
+        assert_eq!(answers, [[1, 0], [0, 0]].repeat(32));
+    });
+    let counts = counts.await;
+    let expected = [("exec", 1), ("hdel", 64), ("publish", 64)];
+    for (command, expected) in expected {
+        assert_eq!(counts.get(command), Some(&expected), "{command}");
+    }
 }
 
 /// However many wait, a hand-over is one call, or a release that others hear of and one try.

@@ -30,12 +30,13 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     brief::{Brief, CLOSED_AT_ONCE, RECONNECT_INTERVAL},
     endpoint::Endpoint,
+    queue::Failure,
     reply,
     resp::put,
     saved::Dialect,
     stall::Stall,
     target::{self, Target},
-    wire::{Failure, Wire},
+    wire::Wire,
 };
 use crate::host::{HostError, metrics::Purpose};
 
@@ -291,6 +292,22 @@ impl Live {
     ) -> Result<Vec<Value>, HostError> {
         self.admit()?;
         let sent = self.wire.send(commands, Some(deadline), write);
+        sent.await.map_err(|failure| self.failed(&failure))
+    }
+
+    /// Sends several commands as a transaction, or as a part of one that is shared with other
+    /// callers. Returns the answers as of a transaction of its own: of `MULTI`, of each command,
+    /// and of `EXEC`.
+    pub(super) async fn call_in_transaction(
+        &self,
+        commands: usize,
+        deadline: Instant,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Vec<Value>, HostError> {
+        self.admit()?;
+        let sent = self
+            .wire
+            .send_in_transaction(commands, Some(deadline), write);
         sent.await.map_err(|failure| self.failed(&failure))
     }
 

@@ -22,6 +22,7 @@ pub mod fuzzing;
 mod link;
 mod links;
 mod orders;
+mod queue;
 mod reply;
 mod resp;
 mod rights;

@@ -7,7 +7,6 @@
 //! move bytes and hand answers out.
 
 use std::{
-    collections::VecDeque,
     fmt, io, mem,
     pin::Pin,
     sync::Arc,
@@ -18,14 +17,18 @@ use deadpool_redis::redis::Value;
 use futures::{future::poll_fn, task::AtomicWaker};
 use lockkeeper_base::tasks::spawn_detached;
 use parking_lot::Mutex;
+use scopeguard::{ScopeGuard, guard};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::{oneshot, watch},
+    sync::watch,
     time::{Instant, Sleep, sleep_until, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::resp;
+use super::{
+    queue::{Answers, Failure, Outcome, Queue, Sent},
+    resp,
+};
 
 /// Callers wait for room while so much is not written yet, inside their time limit; a later one may
 /// overtake them.
@@ -48,25 +51,6 @@ pub(super) struct Wire {
     _driver: AbortOnDropHandle<()>,
 }
 
-/// Why a call has no answer.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// It was not sent, because the connection is closed.
-    #[error("the connection was lost")]
-    Closed,
-    /// It was not sent, because the server takes nothing.
-    #[error("the server has stopped answering")]
-    NoRoom,
-    /// It was sent, and the answer did not come in time.
-    #[error("no answer in time")]
-    Silent,
-    /// It was sent, and then the connection was lost.
-    #[error("{0}")]
-    Lost(String),
-}
-
-type Outcome = Result<Vec<Value>, Failure>;
-
 /// What callers and the driver have in common.
 #[derive(Default)]
 struct Shared {
@@ -75,24 +59,6 @@ struct Shared {
     is_full: watch::Sender<bool>,
     /// Wakes the driver.
     unsent: AtomicWaker,
-}
-
-#[derive(Default)]
-struct Queue {
-    unsent: Vec<u8>,
-    /// The calls that are not answered yet, in the order of their commands.
-    calls: VecDeque<Sent>,
-    /// No call that still waits has an earlier deadline.
-    earliest: Option<Instant>,
-    is_closed: bool,
-}
-
-struct Sent {
-    commands: usize,
-    answers: Vec<Value>,
-    deadline: Option<Instant>,
-    /// None once it has an outcome: its answers are still to come.
-    caller: Option<oneshot::Sender<Outcome>>,
 }
 
 struct Driver {
@@ -132,34 +98,50 @@ impl Wire {
 
     /// Sends the commands that `write` writes, one at least, and returns the answer of each, which
     /// may be an error. Without a deadline it waits as long as the connection lasts.
-    pub(super) async fn send(
+    pub(super) fn send(
+        &self,
+        commands: usize,
+        deadline: Option<Instant>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> impl Future<Output = Outcome> {
+        self.add(deadline, move |queue| queue.push(commands, deadline, write))
+    }
+
+    /// The same between `MULTI` and `EXEC`, whose answers are the first and the last. Commands of
+    /// other callers may be in the same transaction. If the server refuses one of them, it carries
+    /// out none. Calls that are made later may overtake it while its caller waits.
+    pub(super) async fn send_in_transaction(
         &self,
         commands: usize,
         deadline: Option<Instant>,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Outcome {
+        let left = guard(&self.shared, |shared| shared.queue.lock().end_transaction());
+        let push = |queue: &mut Queue| queue.push_in_transaction(commands, deadline, write);
+        let outcome = self.add(deadline, push).await;
+        ScopeGuard::into_inner(left);
+        outcome
+    }
+
+    /// Has a call added to the queue, and waits for its answers.
+    async fn add(
+        &self,
+        deadline: Option<Instant>,
+        add: impl FnOnce(&mut Queue) -> Result<Answers, Failure>,
+    ) -> Outcome {
         if *self.shared.is_full.borrow() {
             // Boxed, as it is rare: every call would carry its state otherwise.
             Box::pin(self.shared.has_room(deadline)).await?;
         }
-        let answer = self.shared.push(commands, deadline, write)?;
         let closed = || Failure::Lost("the connection was closed".to_owned());
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        let answers = self.shared.push(add)?;
+        answers.await.unwrap_or_else(|_| Err(closed()))
     }
 }
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
-    }
-}
-
-// === impl Failure ===
-
-impl Failure {
-    /// Whether the server may have the commands.
-    pub(super) fn was_sent(&self) -> bool {
-        matches!(self, Self::Silent | Self::Lost(_))
     }
 }
 
@@ -180,86 +162,25 @@ impl Shared {
 
     fn push(
         &self,
-        commands: usize,
-        deadline: Option<Instant>,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<oneshot::Receiver<Outcome>, Failure> {
-        let (caller, answer) = oneshot::channel();
+        add: impl FnOnce(&mut Queue) -> Result<Answers, Failure>,
+    ) -> Result<Answers, Failure> {
         let mut queue = self.queue.lock();
-        if queue.is_closed {
-            return Err(Failure::Closed);
-        }
-        write(&mut queue.unsent);
-        if queue.unsent.len() >= UNSENT_BYTES_MAX {
+        let answers = add(&mut queue)?;
+        if queue.unsent() >= UNSENT_BYTES_MAX {
             self.is_full.send_replace(true);
         }
-        queue.calls.push_back(Sent {
-            commands,
-            answers: Vec::with_capacity(commands),
-            deadline,
-            caller: Some(caller),
-        });
-        let earlier = deadline.filter(|it| queue.earliest.is_none_or(|earliest| *it < earliest));
-        queue.earliest = earlier.or(queue.earliest);
         drop(queue);
         self.unsent.wake();
-        Ok(answer)
+        Ok(answers)
     }
 
     fn close(&self, why: &str) {
-        let calls = {
-            let mut queue = self.queue.lock();
-            queue.is_closed = true;
-            queue.unsent = Vec::new();
-            mem::take(&mut queue.calls)
-        };
-        for mut call in calls {
-            call.ends(Err(Failure::Lost(why.to_owned())));
+        let failure = Failure::Lost(why.to_owned());
+        let calls = self.queue.lock().close();
+        for call in calls {
+            call.fails(&failure);
         }
         self.is_full.send_replace(false);
-    }
-}
-
-// === impl Queue ===
-
-impl Queue {
-    /// Adds an answer to those of the oldest call. Returns the call if that was its last.
-    fn answered(&mut self, answer: Value) -> io::Result<Option<Sent>> {
-        let unasked = || io::Error::other("the server has answered what it was not asked");
-        let call = self.calls.front_mut().ok_or_else(unasked)?;
-        call.answers.push(answer);
-        let is_last = call.answers.len() == call.commands;
-        Ok(if is_last {
-            self.calls.pop_front()
-        } else {
-            None
-        })
-    }
-
-    /// Ends the calls whose time is over. Their answers are still to come.
-    fn expire(&mut self, now: Instant) {
-        self.earliest = None;
-        for call in &mut self.calls {
-            let Some(deadline) = call.deadline.filter(|_| call.caller.is_some()) else {
-                continue;
-            };
-            if deadline <= now {
-                call.ends(Err(Failure::Silent));
-            } else if self.earliest.is_none_or(|earliest| deadline < earliest) {
-                self.earliest = Some(deadline);
-            }
-        }
-    }
-}
-
-// === impl Sent ===
-
-impl Sent {
-    fn ends(&mut self, outcome: Outcome) {
-        if let Some(caller) = self.caller.take() {
-            // It may not wait any more.
-            let _ = caller.send(outcome);
-        }
     }
 }
 
@@ -327,7 +248,7 @@ impl Driver {
         self.output.shrink_to(OUTPUT_BYTES_KEPT);
         self.written = 0;
         let mut queue = self.shared.queue.lock();
-        mem::swap(&mut queue.unsent, &mut self.output);
+        queue.take_unsent(&mut self.output);
         self.shared.is_full.send_if_modified(mem::take);
         !self.output.is_empty()
     }
@@ -347,10 +268,7 @@ impl Driver {
     /// Hands the answers out that are whole.
     fn hand_out(&mut self) -> io::Result<()> {
         let taken = self.take_answers();
-        for mut call in self.answered.drain(..) {
-            let answers = mem::take(&mut call.answers);
-            call.ends(Ok(answers));
-        }
+        self.answered.drain(..).for_each(Sent::succeeds);
         let taken = taken?;
         self.input.copy_within(taken..self.read, 0);
         self.read -= taken;
@@ -383,7 +301,7 @@ impl Driver {
     fn poll_expire(&mut self, cx: &mut Context<'_>) {
         loop {
             let mut queue = self.shared.queue.lock();
-            let Some(earliest) = queue.earliest else {
+            let Some(earliest) = queue.earliest() else {
                 return;
             };
             if self.armed != Some(earliest) {
