@@ -234,6 +234,7 @@ impl Sent {
         }
     }
 
+    /// There will be no answers any more.
     pub(super) fn fails(mut self, why: &Failure) {
         for caller in self.callers() {
             caller.ends(Err(why.clone()));
