@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{ServerError, Value};
+use deadpool_redis::redis::Value;
 use tokio::time::Instant;
 
 use super::{link::Live, reply, resp::put_behind};
@@ -114,30 +114,11 @@ fn added(answers: &[Value]) -> Result<Numbers, HostError> {
     }
 }
 
-/// What became of `MULTI`, `HDEL`, `PUBLISH`, `EXEC`.
+/// What became of `HDEL` and `PUBLISH`.
 fn removed(answers: &[Value]) -> Result<Numbers, HostError> {
-    let [begun, removed, published, ended] = answers else {
-        return Err(unexpected());
-    };
-    match (begun, ended) {
-        // Without a transaction they were carried out one after the other.
-        (Value::ServerError(_), _) => Ok([number(removed)?, 0]),
-        (_, Value::Array(done)) => match done.as_slice() {
-            [removed, _] => Ok([number(removed)?, 0]),
-            _ => Err(unexpected()),
-        },
-        (_, Value::ServerError(aborted)) => {
-            let mut reasons = [removed, published].into_iter().filter_map(error_of);
-            Err(reply::refusal(reasons.next().unwrap_or(aborted)))
-        }
+    match answers {
+        [removed, _] => Ok([number(removed)?, 0]),
         _ => Err(unexpected()),
-    }
-}
-
-fn error_of(answer: &Value) -> Option<&ServerError> {
-    match answer {
-        Value::ServerError(error) => Some(error),
-        _ => None,
     }
 }
 

@@ -295,9 +295,8 @@ impl Live {
         sent.await.map_err(|failure| self.failed(&failure))
     }
 
-    /// Sends several commands as a transaction, or as a part of one that is shared with other
-    /// callers. Returns the answers as of a transaction of its own: of `MULTI`, of each command,
-    /// and of `EXEC`.
+    /// The same in a transaction, which commands of other callers may share. If the server refuses
+    /// one of them, it carries out none, and an error is returned as the answer of each.
     pub(super) async fn call_in_transaction(
         &self,
         commands: usize,

@@ -242,23 +242,32 @@ impl Sent {
     }
 }
 
-/// Gives each caller what it would have got of a transaction of its own.
+/// Gives each caller the answers to its commands. If none were carried out, each is an error: why
+/// the server refused one of this caller, or else the transaction.
 fn hand_out(answers: Vec<Value>, callers: &mut [Caller]) {
-    let mut answers = answers.into_iter();
-    let (begun, mut ended) = (answers.next(), answers.next_back());
-    let mut results = match &mut ended {
-        Some(Value::Array(results)) => Some(mem::take(results).into_iter()),
-        _ => None,
+    let mut queued = answers.into_iter();
+    let (begun, ended) = (queued.next(), queued.next_back());
+    let mut results = match (begun, ended) {
+        // Without a transaction they were carried out one after the other.
+        (Some(Value::ServerError(_)), _) => Ok(mem::take(&mut queued)),
+        (_, Some(Value::Array(results))) => Ok(results.into_iter()),
+        (_, aborted) => Err(aborted.unwrap_or(Value::Nil)),
     };
     for caller in callers {
-        let queued = answers.by_ref().take(caller.commands);
-        let ended = match &mut results {
-            Some(results) => Some(Value::Array(results.take(caller.commands).collect())),
-            None => ended.clone(),
+        let own = match &mut results {
+            Ok(results) => results.take(caller.commands).collect(),
+            Err(aborted) => {
+                let queued: Vec<_> = queued.by_ref().take(caller.commands).collect();
+                let mut refused = queued.into_iter().filter(is_error);
+                vec![refused.next().unwrap_or_else(|| aborted.clone()); caller.commands]
+            }
         };
-        let begun = begun.clone().into_iter();
-        caller.ends(Ok(begun.chain(queued).chain(ended).collect()));
+        caller.ends(Ok(own));
     }
+}
+
+fn is_error(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(_))
 }
 
 // === impl Caller ===

@@ -107,9 +107,9 @@ impl Wire {
         self.add(deadline, move |queue| queue.push(commands, deadline, write))
     }
 
-    /// The same between `MULTI` and `EXEC`, whose answers are the first and the last. Commands of
-    /// other callers may be in the same transaction. If the server refuses one of them, it carries
-    /// out none. Calls that are made later may overtake it while its caller waits.
+    /// The same, in a transaction that commands of other callers may share. If the server refuses
+    /// one of them, it carries out none, and an error is returned as the answer of each. Calls that
+    /// are made later may overtake the transaction while its callers wait.
     pub(super) async fn send_in_transaction(
         &self,
         commands: usize,
