@@ -34,7 +34,8 @@ impl Links {
     }
 
     /// Calls that concern the same key take the same connection, and so run in the order in which
-    /// they were sent, also after some of them have not been answered in time.
+    /// they were sent, also after some of them have not been answered in time. Only a transaction
+    /// may be overtaken, while its callers wait.
     pub(super) fn of(&self, call: &Call) -> &Link {
         self.of_key(call.keys.first())
     }
